@@ -1,0 +1,424 @@
+"""The baton: one thread at a time runs the core of a process, and any thread that waits may be the one.
+
+All state of links, rendezvous, workers and masters is touched only by the thread that holds a loop's baton, so none of
+it needs a lock. An I/O thread holds the baton when no one else wants it. A caller that waits for an answer takes the
+baton over and polls the sockets itself, which saves two switches of thread in each round trip.
+
+Rules: code that runs on the baton never blocks; long work goes to a pool and comes back through ``call_soon``.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import heapq
+import itertools
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from dtfzmq.base import clock, errors, threads
+
+_log = logging.getLogger("dtfzmq")
+
+# A pure client's I/O thread leaves the sockets alone for this long after a caller, since the next caller takes the
+# baton for nothing if nobody polls, and for two switches of thread if somebody does.
+CLIENT_GRACE_S = 0.005
+
+
+class Poller(Protocol):
+    """Where a loop looks for what comes from outside."""
+
+    def poll(self, timeout: float | None) -> None:
+        """Wait at most `timeout` seconds (None: for ever) for events or a wake, and dispatch them. Holder only."""
+
+    def wake(self) -> None:
+        """End a poll that runs or the next one. Any thread; safe in a signal handler."""
+
+    def close(self) -> None:
+        """Give back descriptors. Called once, by the last holder."""
+
+
+class IdlePoller:
+    """The poller of a loop without sockets: it only waits to be woken."""
+
+    def __init__(self) -> None:
+        # A plain lock as a binary semaphore: taking and releasing it are single steps, so that a signal handler may
+        # call `wake` whatever the main thread was at (an Event would deadlock on its own lock).
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def poll(self, timeout: float | None) -> None:
+        """See Poller."""
+        self._gate.acquire(True, -1 if timeout is None else min(timeout, threading.TIMEOUT_MAX))
+
+    def wake(self) -> None:
+        """See Poller."""
+        with contextlib.suppress(RuntimeError):
+            self._gate.release()
+
+    def close(self) -> None:
+        """See Poller."""
+
+
+class Timer:
+    """A call that is due at a moment; `cancel` may come any time, on the baton."""
+
+    __slots__ = ("args", "fn", "when")
+
+    def __init__(self, when: float, fn: Callable[..., None], args: tuple[Any, ...]) -> None:
+        self.when = when
+        self.fn: Callable[..., None] | None = fn
+        self.args = args
+
+    def cancel(self) -> None:
+        """The call does not happen; what it held is let go of now."""
+        self.fn = None
+        self.args = ()
+
+
+class Completion:
+    """One result that a caller waits for. The first of `set` and `fail` counts.
+
+    `set`, `fail` and `offload` are for the holder of the baton; a caller waits in ``Loop.wait`` and then reads
+    `result`.
+    """
+
+    __slots__ = ("_error", "_event", "_value", "done", "work")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.work: Callable[[], None] | None = None
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self._event: threading.Event | None = None
+
+    def set(self, value: Any) -> None:
+        """The wait ends with `value`."""
+        if not self.done:
+            self._value = value
+            self.done = True
+            if self._event is not None:
+                self._event.set()
+
+    def fail(self, error: BaseException) -> None:
+        """The wait ends by raising `error`."""
+        if not self.done:
+            self._error = error
+            self.done = True
+            if self._event is not None:
+                self._event.set()
+
+    def offload(self, work: Callable[[], None]) -> bool:
+        """Have the waiting caller run `work` on its own thread, without the baton. False: it is busy or gone."""
+        if self.done or self.work is not None:
+            return False
+        self.work = work
+        if self._event is not None:
+            self._event.set()
+        return True
+
+    def result(self) -> Any:
+        """The value, or raise the error. Call it once `done` is true."""
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
+class Loop:
+    """Ready calls, timers and a poller, run by whoever holds the baton.
+
+    `call_soon` may be called from any thread; `call_at` and `call_later` by the holder alone. The I/O thread starts
+    with the first `add_ref` and ends with the last `release`. In a forked child an inherited loop raises.
+    """
+
+    def __init__(self, poller: Poller | None = None, *, name: str = "dtfzmq-io", grace: float = CLIENT_GRACE_S) -> None:
+        self.poller: Poller = poller if poller is not None else IdlePoller()
+        self.name = name
+        self.grace = grace
+        self._baton = threading.Lock()
+        self._holder = 0
+        self._wanting = 0
+        self._followers = 0
+        self._polling = False
+        self._ready: collections.deque[tuple[Callable[..., None], tuple[Any, ...]]] = collections.deque()
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._order = itertools.count()
+        self._guard = threading.Lock()
+        self._resume = threading.Event()
+        self._refs = 0
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._pid = os.getpid()
+
+    # -- any thread ---------------------------------------------------------------------------------------------------
+
+    def now(self) -> float:
+        """Monotonic seconds."""
+        return clock.now()
+
+    def call_soon(self, fn: Callable[..., None], *args: Any) -> None:
+        """Run `fn(*args)` on the baton as soon as its holder gets to it. Any thread; never blocks."""
+        self._ready.append((fn, args))
+        if self._holder != threading.get_ident():
+            self._rouse()
+
+    def add_ref(self) -> None:
+        """Keep the I/O thread alive until the matching `release`."""
+        self.check_process()
+        with self._guard:
+            if self._closed:
+                raise RuntimeError("This loop is closed.")
+            self._refs += 1
+            if self._thread is None:
+                self._thread = threads.start(self._serve, self.name)
+
+    def release(self) -> None:
+        """Undo one `add_ref`. The last one ends the I/O thread and closes the poller; waits for that, at most 2 s."""
+        with self._guard:
+            self._refs -= 1
+            if self._refs > 0:
+                return
+            self._closed = True
+            thread = self._thread
+        self._rouse()
+        if thread is not None and thread is not threading.current_thread() and not self.held_here():
+            thread.join(2.0)
+
+    @property
+    def closed(self) -> bool:
+        """True once the last reference is gone."""
+        return self._closed
+
+    def check_process(self) -> None:
+        """Raise if this loop was inherited through a fork: its threads and sockets are the parent's."""
+        if os.getpid() != self._pid:
+            raise RuntimeError(
+                "This session or server belongs to the parent process and cannot be used after a fork; make a new one here."
+            )
+
+    def held_here(self) -> bool:
+        """True if the calling thread holds the baton."""
+        return self._holder == threading.get_ident()
+
+    # -- callers ------------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the baton for a few microseconds to run core code directly; what it makes ready runs before it ends.
+
+        A thread that holds the baton already just goes on. Ctrl-C strikes after the baton is given back, never amid
+        core code.
+        """
+        if self.held_here():
+            yield
+            return
+        with self._deferred_interrupt():
+            self._take()
+            try:
+                yield
+                self._run_ready()
+            finally:
+                self._give()
+
+    def wait(self, completion: Completion, timeout: float | None = None) -> Any:
+        """Block until `completion` is done and return its result or raise its error. Never call it on the baton.
+
+        While it waits the caller holds the baton and polls, unless another thread wants it. Raises
+        DeadlineExceededError after `timeout` seconds, KeyboardInterrupt on Ctrl-C; the completion stays as it is.
+        """
+        if self.held_here():
+            raise RuntimeError("A wait on the thread that runs the core would never end.")
+        self.check_process()
+        deadline = None if timeout is None else clock.now() + timeout
+        while not completion.done:
+            if completion.work is not None:
+                self._run_offloaded(completion)
+                continue
+            if deadline is not None and clock.now() >= deadline:
+                raise errors.DeadlineExceededError(None, None, "Operation timed out.")
+            if not self._lead(completion, deadline):
+                self._follow(completion, deadline)
+        return completion.result()
+
+    def _run_offloaded(self, completion: Completion) -> None:
+        work = completion.work
+        assert work is not None
+        try:
+            work()
+        finally:
+            completion.work = None
+
+    def _lead(self, completion: Completion, deadline: float | None) -> bool:
+        """Poll as the holder until done; False at once if another thread is at it and should go on."""
+        with self._deferred_interrupt() as interrupted:
+            if self._wanting or not self._take_from_io_thread():
+                return False
+            try:
+                while not completion.done and completion.work is None and not self._wanting and not interrupted:
+                    left = None if deadline is None else deadline - clock.now()
+                    if left is not None and left <= 0:
+                        break
+                    self._turn(left, completion)
+            finally:
+                self._give()
+        return True
+
+    def _follow(self, completion: Completion, deadline: float | None) -> None:
+        """Wait for the holder to complete it; a lost holder is made up for by the I/O thread."""
+        event = threading.Event()
+        completion._event = event
+        if completion.done or completion.work is not None:
+            return
+        self._followers += 1
+        self._resume.set()
+        try:
+            event.wait(None if deadline is None else max(0.0, deadline - clock.now()))
+        finally:
+            self._followers -= 1
+            completion._event = None
+
+    @contextlib.contextmanager
+    def _deferred_interrupt(self) -> Iterator[list[int]]:
+        """Ctrl-C inside the block is remembered, ends a poll, and strikes when the block ends."""
+        struck: list[int] = []
+        if threading.current_thread() is not threading.main_thread():
+            yield struck
+            return
+
+        def remember(number: int, frame: Any) -> None:
+            struck.append(number)
+            self.poller.wake()
+
+        before = signal.getsignal(signal.SIGINT)
+        if before is None or not callable(before):
+            yield struck
+            return
+        signal.signal(signal.SIGINT, remember)
+        try:
+            yield struck
+        finally:
+            signal.signal(signal.SIGINT, before)
+            if struck:
+                before(signal.SIGINT, None)
+
+    # -- the holder ---------------------------------------------------------------------------------------------------
+
+    def call_at(self, when: float, fn: Callable[..., None], *args: Any) -> Timer:
+        """Run `fn(*args)` on the baton at `when` (the clock of `now`). Holder only."""
+        timer = Timer(when, fn, args)
+        heapq.heappush(self._timers, (when, next(self._order), timer))
+        return timer
+
+    def call_later(self, delay: float, fn: Callable[..., None], *args: Any) -> Timer:
+        """Run `fn(*args)` on the baton in `delay` seconds. Holder only."""
+        return self.call_at(clock.now() + delay, fn, *args)
+
+    def idle(self) -> bool:
+        """True if no call is ready: then a short piece of work may run inline. Holder only."""
+        return not self._ready
+
+    def _take(self) -> None:
+        self.check_process()
+        if not self._baton.acquire(False):
+            with self._guard:
+                self._wanting += 1
+            try:
+                self._rouse()
+                self._baton.acquire()
+            finally:
+                with self._guard:
+                    self._wanting -= 1
+        self._holder = threading.get_ident()
+
+    def _take_from_io_thread(self) -> bool:
+        """Take the baton if it is free or with the I/O thread; False if a waiting caller polls already."""
+        if self._baton.acquire(False):
+            self._holder = threading.get_ident()
+            return True
+        thread = self._thread
+        if thread is None or self._holder != thread.ident:
+            return False
+        self._take()
+        return True
+
+    def _give(self) -> None:
+        self._holder = 0
+        self._baton.release()
+        if self._ready or self.grace == 0 or self._followers:
+            self._resume.set()
+
+    def _rouse(self) -> None:
+        self._resume.set()
+        self.poller.wake()
+
+    def _run_ready(self) -> None:
+        ready = self._ready
+        for _ in range(len(ready)):
+            fn, args = ready.popleft()
+            try:
+                fn(*args)
+            except Exception:
+                _log.exception("a call on the loop failed: %r", fn)
+        if self._timers and self._timers[0][0] <= clock.now():
+            self._run_timers()
+
+    def _run_timers(self) -> None:
+        timers = self._timers
+        moment = clock.now()
+        while timers and timers[0][0] <= moment:
+            timer = heapq.heappop(timers)[2]
+            if timer.fn is not None:
+                try:
+                    timer.fn(*timer.args)
+                except Exception:
+                    _log.exception("a timer on the loop failed: %r", timer.fn)
+
+    def _turn(self, limit: float | None, completion: Completion | None = None) -> None:
+        """Run what is ready, then poll for at most `limit` seconds or until the next timer."""
+        self._run_ready()
+        if completion is not None and (completion.done or completion.work is not None):
+            return
+        timers = self._timers
+        while timers and timers[0][2].fn is None:
+            heapq.heappop(timers)
+        if self._ready:
+            limit = 0.0
+        elif timers:
+            due = max(0.0, timers[0][0] - clock.now())
+            limit = due if limit is None else min(limit, due)
+        self.poller.poll(limit)
+
+    def _serve(self) -> None:
+        """The I/O thread: hold the baton while no caller wants it."""
+        while True:
+            self._baton.acquire()
+            self._holder = threading.get_ident()
+            try:
+                while not self._wanting and not self._closed:
+                    self._turn(None)
+                if self._closed:
+                    self._run_ready()
+                    self.poller.close()
+                    return
+            except Exception:
+                _log.exception("the I/O thread met an error and goes on")
+            finally:
+                self._holder = 0
+                self._baton.release()
+            self._stand_back()
+
+    def _stand_back(self) -> None:
+        """Let callers have the baton; come back when they are done, for a pure client only after a quiet while."""
+        resume = self._resume
+        resume.clear()
+        while not self._closed:
+            if self._wanting == 0 and (self._ready or self._followers or self.grace == 0) and not self._baton.locked():
+                return
+            roused = resume.wait(self.grace if self.grace else 0.05)
+            resume.clear()
+            if not roused and self._wanting == 0 and not self._baton.locked():
+                return

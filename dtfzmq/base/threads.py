@@ -1,0 +1,121 @@
+"""The one place where threads start: named daemon threads, an elastic pool, and what a fork invalidates."""
+
+from __future__ import annotations
+
+import collections
+import logging
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+_log = logging.getLogger("dtfzmq")
+
+
+def start(fn: Callable[..., None], name: str, *args: Any) -> threading.Thread:
+    """Start `fn(*args)` on a daemon thread called `name`; an exception that leaves it is logged, not lost."""
+
+    def body() -> None:
+        try:
+            fn(*args)
+        except Exception:
+            _log.exception("thread %s ended with an error", name)
+
+    thread = threading.Thread(target=body, name=name, daemon=True)
+    thread.start()
+    return thread
+
+
+class Runner(Protocol):
+    """Runs work that may take long, off the loop's baton."""
+
+    def submit(self, fn: Callable[[], None]) -> None:
+        """Run `fn` soon, on any thread that does not hold the baton."""
+
+
+class Pool:
+    """An elastic pool: work never queues behind work that blocks.
+
+    A task is taken by an idle thread if there is one, otherwise by a new thread, up to `limit` of them; only above the
+    limit do tasks queue. Idle threads end after `idle_s` seconds. `submit` may be called from any thread.
+    """
+
+    def __init__(self, name: str, limit: int = 256, idle_s: float = 10.0) -> None:
+        self._name = name
+        self._limit = limit
+        self._idle_s = idle_s
+        self._lock = threading.Lock()
+        self._ready = threading.Condition(self._lock)
+        self._work: collections.deque[Callable[[], None]] = collections.deque()
+        self._idle = 0
+        self._threads = 0
+        self._made = 0
+        self._closed = False
+
+    def submit(self, fn: Callable[[], None]) -> None:
+        """Run `fn` on a thread of the pool. After `close` it is dropped: its caller is being torn down."""
+        with self._lock:
+            if self._closed:
+                return
+            self._work.append(fn)
+            if self._idle >= len(self._work):
+                self._ready.notify()
+                return
+            if self._threads >= self._limit:
+                return
+            self._threads += 1
+            self._made += 1
+            name = f"{self._name}-{self._made}"
+        start(self._serve, name)
+
+    def close(self) -> None:
+        """Threads end when their present task does; waiting tasks are dropped. Does not wait."""
+        with self._lock:
+            self._closed = True
+            self._work.clear()
+            self._ready.notify_all()
+
+    def statistics(self) -> dict[str, int]:
+        """Threads alive, idle ones among them, tasks waiting."""
+        with self._lock:
+            return {"threads": self._threads, "idle": self._idle, "waiting": len(self._work)}
+
+    def _serve(self) -> None:
+        while True:
+            with self._lock:
+                self._idle += 1
+                while not self._work and not self._closed:
+                    if not self._ready.wait(self._idle_s) and not self._work:
+                        self._closed_or_idle_exit()
+                        return
+                self._idle -= 1
+                if not self._work:
+                    self._threads -= 1
+                    return
+                fn = self._work.popleft()
+            try:
+                fn()
+            except Exception:
+                _log.exception("a task of pool %s ended with an error", self._name)
+            del fn  # an idle thread must not keep the last task's arrays alive
+
+    def _closed_or_idle_exit(self) -> None:
+        self._idle -= 1
+        self._threads -= 1
+
+
+_fork_hooks: list[Callable[[], None]] = []
+
+
+def on_fork_in_child(hook: Callable[[], None]) -> None:
+    """Call `hook` in every forked child, before anything else runs there; for dropping what threads and sockets held."""
+    _fork_hooks.append(hook)
+
+
+def _run_fork_hooks() -> None:
+    for hook in _fork_hooks:
+        hook()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_run_fork_hooks)
