@@ -1,0 +1,133 @@
+"""What `run` is asked for: any nesting of fetches becomes a list of tensors and ops, and results take its shape again."""
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dtfzmq.graph.graph import Graph, Operation, Tensor
+
+Build = Callable[[Sequence[Any]], Any]
+
+# (type, fetch function, feed function): `fetch_function(value) -> (elements, contraction)` names what to fetch for a
+# value of the type and how the fetched elements become its result; `feed_function(key, value) -> pairs` is its feed.
+# Later registrations are asked first, as the narrower types.
+_conversions: list[tuple[type, Callable[[Any], tuple[Sequence[Any], Callable[[list[Any]], Any]]] | None,
+                         Callable[[Any, Any], Sequence[tuple[Any, Any]]] | None]] = []
+
+
+def register_session_run_conversion_functions(
+    tensor_type: type, fetch_function: Callable[[Any], tuple[Sequence[Any], Callable[[list[Any]], Any]]],
+    feed_function: Callable[[Any, Any], Sequence[tuple[Any, Any]]] | None = None,
+    feed_function_for_partial_run: Callable[[Any], Sequence[Any]] | None = None,
+) -> None:
+    """Let values of `tensor_type` be fetched and fed. ValueError if the type is registered already."""
+    del feed_function_for_partial_run  # a partial run's feeds are named by tensors
+    if any(tensor_type is known for known, _, _ in _conversions):
+        raise ValueError(f"{tensor_type} has already been registered so ignore it.")
+    _conversions.insert(0, (tensor_type, fetch_function, feed_function))
+
+
+def feed_conversion(key: Any) -> Callable[[Any, Any], Sequence[tuple[Any, Any]]] | None:
+    """The registered feed function of a feed key's type, None for plain keys."""
+    for known, _, feed in _conversions:
+        if isinstance(key, known):
+            return feed
+    return None
+
+
+class Fetches:
+    """A compiled fetch argument: `tensors` and `targets` without repeats, and `build(values)` for the result.
+
+    `values` are the results of `tensors`, in order. `single` says that the result is the one value itself.
+    """
+
+    __slots__ = ("_seen", "build", "graph", "single", "targets", "tensors")
+
+    def __init__(self, graph: Graph, fetches: Any) -> None:
+        self.graph = graph
+        self.tensors: list[Tensor] = []
+        self.targets: list[Operation] = []
+        self._seen: dict[Any, int] = {}
+        self.build: Build = self._compile(fetches)
+        self.single = isinstance(fetches, Tensor) and len(self.tensors) == 1
+
+    def _compile(self, fetch: Any) -> Build:
+        if fetch is None:
+            raise TypeError(f"Fetch argument {fetch!r} has invalid type {type(fetch)!r}")
+        if isinstance(fetch, (list, tuple)):
+            return self._sequence(fetch)
+        if isinstance(fetch, Mapping):
+            return self._mapping(fetch)
+        if hasattr(type(fetch), "__attrs_attrs__"):
+            names = [a.name for a in type(fetch).__attrs_attrs__]
+            kind = type(fetch)
+            parts = [self._compile(getattr(fetch, name)) for name in names]
+            return lambda values: kind(*[part(values) for part in parts])
+        for known, function, _ in _conversions:
+            if isinstance(fetch, known) and function is not None:
+                elements, contraction = function(fetch)
+                leaves = [self._leaf(element) for element in elements]
+                return lambda values: contraction([leaf(values) for leaf in leaves])
+        return self._leaf(fetch)
+
+    def _sequence(self, fetch: Sequence[Any]) -> Build:
+        parts = [self._compile(item) for item in fetch]
+        kind: Any = type(fetch)
+        if kind is list:
+            return lambda values: [part(values) for part in parts]
+        if kind is tuple:
+            return lambda values: tuple([part(values) for part in parts])
+        if hasattr(kind, "_fields"):
+            return lambda values: kind(*[part(values) for part in parts])
+        return lambda values: kind([part(values) for part in parts])
+
+    def _mapping(self, fetch: Mapping[Any, Any]) -> Build:
+        kind: Any = type(fetch)
+        parts = [(key, self._compile(value)) for key, value in fetch.items()]
+        if kind is dict:
+            return lambda values: {key: part(values) for key, part in parts}
+
+        def build(values: Sequence[Any]) -> Any:
+            made = kind()
+            for key, part in parts:
+                made[key] = part(values)
+            return made
+
+        return build
+
+    def _leaf(self, fetch: Any) -> Build:
+        graph = self.graph
+        try:
+            element = graph.as_graph_element(fetch, allow_tensor=True, allow_operation=True)
+        except TypeError as error:
+            raise TypeError(f"Fetch argument {fetch!r} has invalid type {type(fetch)!r}, must be a string or Tensor. "
+                            f"({error})") from None
+        except (ValueError, KeyError) as error:
+            text = error.args[0] if error.args else error
+            raise ValueError(f"Fetch argument {fetch!r} cannot be interpreted as a Tensor. ({text})"
+                             f"{suggestion(graph, fetch)}") from None
+        if not graph.is_fetchable(element):
+            raise ValueError(f"Operation {element.name!r} has been marked as not fetchable.")
+        index = self._seen.get(element)
+        if isinstance(element, Operation):
+            if index is None:
+                self._seen[element] = len(self.targets)
+                self.targets.append(element)
+            return lambda values: None
+        if index is None:
+            index = self._seen[element] = len(self.tensors)
+            self.tensors.append(element)
+        at = index
+        return lambda values: values[at]
+
+
+def suggestion(graph: Graph, name: Any) -> str:
+    """A hint at the nearest name for one that the graph does not have; "" if nothing is near."""
+    if not isinstance(name, str):
+        return ""
+    stem, _, output = name.partition(":")
+    near = difflib.get_close_matches(stem, [op.name for op in graph.get_operations()], 1)
+    if not near or near[0] == stem:
+        return ""
+    return f" Did you mean '{near[0]}{':' + output if output else ''}'?"
