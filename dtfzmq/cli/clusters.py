@@ -1,0 +1,61 @@
+"""How a cluster is written on a command line: a file, JSON, or ``ps=host:port,...;worker=...``."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+Jobs = dict[str, "list[str] | dict[int, str]"]
+
+_FORMS = 'give a file, JSON such as {"ps": ["host:2222"]}, or text such as "ps=host:2222;worker=host:2223,host:2224"'
+
+
+def parse(text: str) -> Jobs:
+    """The cluster that `text` describes, in the form ``ClusterSpec`` takes.
+
+    `text` is the path of a file that holds one of the other two forms, JSON (job -> list of addresses, or job -> {index:
+    address}; a ``TF_CONFIG`` with a "cluster" entry will do), or jobs as ``job=address,address;job=...``. Raises
+    ValueError with the offending part.
+    """
+    text = text.strip()
+    if not text.startswith("{") and os.path.isfile(text):
+        with open(text, encoding="utf-8") as file:
+            text = file.read().strip()
+    jobs = _from_json(text) if text.startswith("{") else _from_text(text)
+    if not jobs:
+        raise ValueError(f"The cluster is empty; {_FORMS}.")
+    return jobs
+
+
+def _from_json(text: str) -> Jobs:
+    try:
+        data: Any = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"The cluster is not valid JSON ({error}); {_FORMS}.") from None
+    if isinstance(data.get("cluster"), dict):
+        data = data["cluster"]
+    jobs: Jobs = {}
+    for job, tasks in data.items():
+        if isinstance(tasks, list) and all(isinstance(task, str) for task in tasks):
+            jobs[job] = tasks
+        elif isinstance(tasks, dict) and all(
+            index.isdecimal() and isinstance(task, str) for index, task in tasks.items()
+        ):
+            jobs[job] = {int(index): task for index, task in tasks.items()}
+        else:
+            raise ValueError(f"Job '{job}' of the cluster is {tasks!r}, not a list of host:port; {_FORMS}.")
+    return jobs
+
+
+def _from_text(text: str) -> Jobs:
+    jobs: Jobs = {}
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        job, equals, tasks = part.partition("=")
+        addresses = [address.strip() for address in tasks.split(",") if address.strip()]
+        if not equals or not job.strip() or not addresses:
+            raise ValueError(f"Cannot read '{part}' as job=host:port,...; {_FORMS}.")
+        if job.strip() in jobs:
+            raise ValueError(f"Job '{job.strip()}' is given twice; put its addresses in one list with commas.")
+        jobs[job.strip()] = addresses
+    return jobs
