@@ -1,0 +1,71 @@
+"""The graph of a branch or body while it is built; outer tensors used in it become inputs."""
+
+from __future__ import annotations
+
+from dtfzmq.base.dtypes import DType
+from dtfzmq.graph.graph import Graph
+from dtfzmq.graph.node import Node, Subgraph
+from dtfzmq.graph.tensor import Operation, Tensor
+
+
+class FuncGraph(Graph):
+    """Inherits the outer graph's scopes (names, devices), collections and seed.
+
+    A tensor of an outer graph that an operation takes is captured: an ``_Arg`` stands for it, of the same type, so
+    that a variable's reference stays a reference. A control input on an outer operation is kept in `outer_control`,
+    for the operation that will hold this graph.
+    """
+
+    def __init__(self, outer: Graph, scope: str = "") -> None:
+        super().__init__()
+        self.outer = outer
+        self.captures: dict[Tensor, Tensor] = {}
+        self.args: list[Tensor] = []
+        self.outer_control: dict[Operation, None] = {}
+        self._name_stack = scope
+        self._devices = list(outer._devices)
+        self._device_memo = outer._device_memo
+        self._containers = list(outer._containers)
+        self._attr_scope = dict(outer._attr_scope)
+        self._collections = outer._collections
+        self._seed = outer._seed
+        self._scoped_state = outer._scoped_state
+
+    def add_arg(self, dtype: DType, shape: object, name: str = "arg") -> Tensor:
+        """A further input of this graph."""
+        controllers, self._controllers = self._controllers, []
+        colocation, self._colocation = self._colocation, []
+        devices, memo = self._devices, self._device_memo
+        self._devices, self._device_memo = [], ""
+        try:
+            op = self.create_op("_Arg", [], {"index": len(self.args)}, [dtype], f"_{name}", [shape])
+        finally:
+            self._controllers, self._colocation = controllers, colocation
+            self._devices, self._device_memo = devices, memo
+        self.args.append(op.outputs[0])
+        return op.outputs[0]
+
+    def capture(self, tensor: Tensor) -> Tensor:
+        """See Graph. A tensor of a graph further out is captured through every graph between."""
+        inner = self.captures.get(tensor)
+        if inner is None:
+            if tensor.op.graph is not self.outer:
+                outer = self.outer.capture(tensor)
+                return self.capture(outer)
+            inner = self.captures[tensor] = self.add_arg(tensor.dtype, tensor.shape, "capture")
+        return inner
+
+    def capture_control(self, op: Operation) -> Operation | None:
+        """See Graph."""
+        self.outer_control[op] = None
+        return None
+
+    def subgraph(self, outputs: list[Tensor]) -> Subgraph:
+        """The finished node list that returns `outputs`, each a tensor of this graph or captured on the way."""
+        taken = [t if t.op.graph is self else self.capture(t) for t in outputs]
+        nodes = [op.node_def for op in self._ops]
+        for i, t in enumerate(taken):
+            nodes.append(
+                Node(f"_retval_{i}", "_Retval", ((t.op._id, t.value_index),), (), "", {"index": i}, ())
+            )
+        return Subgraph(nodes, tuple(t.dtype for t in self.args), len(taken))

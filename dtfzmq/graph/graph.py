@@ -1,0 +1,475 @@
+"""Graph: the operations of a program, and the scopes in which they are made."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from dtfzmq.base import names
+from dtfzmq.base.dtypes import DType
+from dtfzmq.base.shapes import UNKNOWN
+from dtfzmq.graph import opdef
+from dtfzmq.graph.tensor import Operation, Tensor, device_text
+
+_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*\Z")
+_SCOPE = re.compile(r"[A-Za-z0-9_.\-/]*\Z")
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+def _where() -> str:
+    """``file:line`` of the nearest frame outside this package."""
+    frame = sys._getframe(2)
+    while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+class _Controller:
+    """One ``control_dependencies`` scope: what it asks for, and which operations were made inside it."""
+
+    __slots__ = ("ops", "seen")
+
+    def __init__(self, ops: tuple[Operation, ...]) -> None:
+        self.ops = ops
+        self.seen: set[Operation] = set()
+
+
+class Graph:
+    """A dataflow graph that only grows. Building one is for one thread at a time; running it is for any number.
+
+    Source: TensorFlow 1's ``tf.Graph``.
+    """
+
+    def __init__(self) -> None:
+        self._ops: list[Operation] = []
+        self._by_name: dict[str, Operation] = {}
+        self._names_in_use: dict[str, int] = {}
+        self._name_stack = ""
+        self._devices: list[str | Callable[[Operation], Any] | None] = []
+        self._device_memo: str | None = ""
+        self._controllers: list[_Controller] = []
+        self._colocation: list[Operation] = []
+        self._containers: list[str] = []
+        self._attr_scope: dict[str, Any] = {}
+        self._collections: dict[Any, list[Any]] = {}
+        self._seed: int | None = None
+        self._finalized = False
+        self._unfeedable: set[Tensor] = set()
+        self._unfetchable: set[Operation] = set()
+        self._lock = threading.RLock()
+        self._scoped_state: dict[str, Any] = {}
+
+    # -- what there is ------------------------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        """The number of operations: grows with each."""
+        return len(self._ops)
+
+    @property
+    def seed(self) -> int | None:
+        """The graph-level random seed."""
+        return self._seed
+
+    @seed.setter
+    def seed(self, seed: int | None) -> None:
+        self._seed = seed
+
+    @property
+    def finalized(self) -> bool:
+        """True if no operation may be added."""
+        return self._finalized
+
+    def finalize(self) -> None:
+        """Forbid further operations: making one raises RuntimeError."""
+        self._finalized = True
+
+    def _unsafe_unfinalize(self) -> None:
+        self._finalized = False
+
+    def get_operations(self) -> list[Operation]:
+        """All operations, in the order of creation."""
+        return list(self._ops)
+
+    def get_operation_by_name(self, name: str) -> Operation:
+        """The operation of that name. Raises KeyError if there is none, TypeError if `name` is no text."""
+        return self.as_graph_element(name, allow_tensor=False)  # type: ignore[no-any-return]  # as asked for
+
+    def get_tensor_by_name(self, name: str) -> Tensor:
+        """The tensor ``op:index``. Raises KeyError if there is none, ValueError for an operation's name."""
+        return self.as_graph_element(name, allow_operation=False)  # type: ignore[no-any-return]  # as asked for
+
+    def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
+        """The operation or tensor of this graph that `obj` (one, a name, or something that stands for one) means.
+
+        Raises KeyError for an unknown name, ValueError for an element of another graph, TypeError otherwise.
+        """
+        convert = getattr(obj, "_as_graph_element", None)
+        if convert is not None:
+            obj = convert()
+        if isinstance(obj, Tensor) and allow_tensor or isinstance(obj, Operation) and allow_operation:
+            if obj.graph is not self:
+                raise ValueError(f"{obj} is not an element of this graph.")
+            return obj
+        wanted = " or ".join(["Tensor"] * allow_tensor + ["Operation"] * allow_operation)
+        if not isinstance(obj, str):
+            raise TypeError(f"Can not convert a {type(obj).__name__} into a {wanted}.")
+        name, colon, index = obj.partition(":")
+        op = self._by_name.get(name)
+        if colon and allow_tensor:
+            if op is None:
+                raise KeyError(f"The name {obj!r} refers to a Tensor which does not exist. {self._near(name)}")
+            if not index.isdecimal():
+                raise ValueError(f"The name {obj!r} looks like a Tensor name, but is not a valid one.")
+            if int(index) >= len(op.outputs):
+                raise KeyError(
+                    f"The name {obj!r} refers to a Tensor which does not exist. The operation, {name!r}, exists but"
+                    f" only has {len(op.outputs)} outputs."
+                )
+            return op.outputs[int(index)]
+        if colon:
+            raise ValueError(f"Name {obj!r} appears to refer to a Tensor, not a Operation.")
+        if not allow_operation:
+            hint = "Perhaps you meant to use '%s:0'?" % name if op is not None else self._near(name)
+            raise ValueError(f"The name {obj!r} refers to an Operation, not a Tensor. Tensor names are '<op>:<i>'. {hint}")
+        if op is None:
+            raise KeyError(f"The name {obj!r} refers to an Operation not in the graph. {self._near(name)}")
+        return op
+
+    def _near(self, name: str) -> str:
+        near = difflib.get_close_matches(name, self._by_name, 1)
+        return f"Did you mean '{near[0]}'?" if near else f"The operation, {name!r}, does not exist in the graph."
+
+    def is_feedable(self, tensor: Tensor) -> bool:
+        """True unless `prevent_feeding` named it."""
+        return tensor not in self._unfeedable
+
+    def prevent_feeding(self, tensor: Tensor) -> None:
+        """Feeding this tensor raises ValueError."""
+        self._unfeedable.add(tensor)
+
+    def is_fetchable(self, item: Any) -> bool:
+        """True unless `prevent_fetching` named it."""
+        return (item.op if isinstance(item, Tensor) else item) not in self._unfetchable
+
+    def prevent_fetching(self, op: Operation) -> None:
+        """Fetching this operation raises ValueError."""
+        self._unfetchable.add(op)
+
+    # -- making operations --------------------------------------------------------------------------------------------
+
+    def create_op(
+        self,
+        kind: str,
+        inputs: Sequence[Tensor],
+        attrs: dict[str, Any] | None = None,
+        dtypes: Sequence[DType] = (),
+        name: str | None = None,
+        shapes: Sequence[Any] | None = None,
+    ) -> Operation:
+        """Add one operation under the current scopes and return it.
+
+        `shapes` are the static shapes of the outputs; without them the declaration's shape rule is asked. Raises
+        RuntimeError if the graph is finalized, ValueError for a bad name, an input of another graph, or shapes that
+        do not go together.
+        """
+        if self._finalized:
+            raise RuntimeError("Graph is finalized and cannot be modified.")
+        with self._lock:
+            taken = tuple([t if t.op.graph is self else self.capture(t) for t in inputs])
+            if name is None:
+                name = kind
+            if name and name[-1] == "/":
+                full = name[:-1]
+                self._names_in_use.setdefault(full.lower(), 1)
+                if full in self._by_name:
+                    full = self.unique_name(full.rpartition("/")[2])
+            else:
+                if not _NAME.match(name) and not (self._name_stack and _SCOPE.match(name)) and name[0] != "_":
+                    raise ValueError(f"'{name}' is not a valid scope name: letters, digits, '_', '.', '-', '/' only.")
+                full = self.unique_name(name)
+            control: tuple[Operation, ...] = ()
+            if self._controllers:
+                control = self._control_for([t.op for t in taken])
+            if self._attr_scope:
+                attrs = {**self._attr_scope, **(attrs or {})}
+            op = Operation(
+                self, len(self._ops), kind, full, taken, control, attrs if attrs is not None else {}, dtypes, _where()
+            )
+            if shapes is not None:
+                op._set_shapes(shapes)
+            else:
+                definition = opdef.find(kind)
+                if definition is not None:
+                    try:
+                        op._set_shapes(definition.shape(op))
+                    except ValueError as error:
+                        raise ValueError(f"{error} (op '{kind}' named '{full}')") from None
+            self._place(op)
+            self._ops.append(op)
+            self._by_name[full] = op
+            for t in taken:
+                t._consumers.append(op)
+            for controller in self._controllers:
+                controller.seen.add(op)
+            return op
+
+    def capture(self, tensor: Tensor) -> Tensor:
+        """A tensor of this graph that stands for one of another graph; only branches and bodies have such."""
+        raise ValueError(f"{tensor} must be from the same graph as the operation that takes it.")
+
+    def capture_control(self, op: Operation) -> Operation | None:
+        """A control input of this graph that stands for `op` of another graph; None if there is none to add."""
+        raise ValueError(f"{op!r} is not an element of this graph.")
+
+    def _control_for(self, input_ops: list[Operation]) -> tuple[Operation, ...]:
+        control: dict[Operation, None] = {}
+        for controller in self._controllers:
+            # What an input made in the same scope waited for, its consumer need not wait for again.
+            if not any(op in controller.seen for op in input_ops):
+                for op in controller.ops:
+                    if op not in input_ops:
+                        control[op] = None
+        return tuple(control)
+
+    def _place(self, op: Operation) -> None:
+        memo = self._device_memo
+        if memo is not None:
+            op._device = memo
+        else:
+            for entry in reversed(self._devices):
+                if entry is None:
+                    break
+                if isinstance(entry, str):
+                    op._device = names.merge_devices(entry, op._device)
+                else:
+                    op._device = device_text(entry(op))
+        if self._colocation:
+            groups = sorted({g.decode() for other in self._colocation for g in other.colocation_groups()})
+            op.attrs = {**op.attrs, "_class": groups}
+            op._device = self._colocation[-1]._device
+
+    def unique_name(self, name: str, mark_as_used: bool = True) -> str:
+        """`name` in the current name scope, with ``_1``, ``_2``... if it is taken (case apart)."""
+        if self._name_stack:
+            name = f"{self._name_stack}/{name}"
+        key = name.lower()
+        count = self._names_in_use.get(key, 0)
+        if mark_as_used:
+            self._names_in_use[key] = count + 1
+        if count:
+            base = key
+            while key in self._names_in_use:
+                key = f"{base}_{count}"
+                count += 1
+            if mark_as_used:
+                self._names_in_use[key] = 1
+            name = f"{name}_{count - 1}"
+        return name
+
+    # -- scopes -------------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def as_default(self) -> Iterator[Graph]:
+        """Make this the thread's default graph inside the block."""
+        stack = _stacks.graphs
+        stack.append(self)
+        try:
+            yield self
+        finally:
+            if stack[-1] is not self:
+                raise AssertionError(f"Nesting violated for default stack of {type(self)} objects")
+            stack.pop()
+
+    @contextlib.contextmanager
+    def name_scope(self, name: str | None) -> Iterator[str]:
+        """Prefix names inside the block; yields the scope with a trailing slash. "" or None: no scope; "a/": scope a again."""
+        if name:
+            if not (_SCOPE if self._name_stack else _NAME).match(name):
+                raise ValueError(f"'{name}' is not a valid scope name")
+        before = self._name_stack
+        if not name:
+            inner = ""
+        elif name[-1] == "/":
+            inner = name[:-1]
+        else:
+            inner = self.unique_name(name)
+        self._name_stack = inner
+        try:
+            yield inner + "/" if inner else ""
+        finally:
+            self._name_stack = before
+
+    def get_name_scope(self) -> str:
+        """The current name scope, without a trailing slash."""
+        return self._name_stack
+
+    @contextlib.contextmanager
+    def device(self, spec: Any) -> Iterator[None]:
+        """Ask for a device inside the block: text, DeviceSpec, a function of the Operation, or None to forget outer ones.
+
+        Inner scopes win field by field. Raises ValueError for malformed text.
+        """
+        entry = spec if spec is None or callable(spec) else device_text(spec)
+        before = self._device_memo
+        self._devices.append(entry)
+        if entry is None:
+            self._device_memo = ""
+        elif isinstance(entry, str):
+            self._device_memo = None if before is None else names.merge_devices(before, entry)
+        else:
+            self._device_memo = None
+        try:
+            yield
+        finally:
+            self._devices.pop()
+            self._device_memo = before
+
+    @contextlib.contextmanager
+    def control_dependencies(self, control_inputs: Iterable[Any] | None) -> Iterator[None]:
+        """Operations made inside the block run after `control_inputs`; None forgets outer ones inside the block."""
+        if control_inputs is None:
+            before, self._controllers = self._controllers, []
+            try:
+                yield
+            finally:
+                self._controllers = before
+            return
+        ops: dict[Operation, None] = {}
+        for item in control_inputs:
+            element = item if isinstance(item, (Tensor, Operation)) else _graph_element(item, self)
+            op = element.op if isinstance(element, Tensor) else element
+            own = op if op.graph is self else self.capture_control(op)
+            if own is not None:
+                ops[own] = None
+        controller = _Controller(tuple(ops))
+        self._controllers.append(controller)
+        try:
+            yield
+        finally:
+            self._controllers.remove(controller)
+
+    @contextlib.contextmanager
+    def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
+        """Operations made inside the block stand on the device of `op`, whatever scope they are in."""
+        element = op if isinstance(op, (Tensor, Operation)) else _graph_element(op, self)
+        target = element.op if isinstance(element, Tensor) else element
+        if target.graph is not self:
+            yield
+            return
+        before = self._colocation
+        self._colocation = [target] if ignore_existing else [*before, target]
+        try:
+            yield
+        finally:
+            self._colocation = before
+
+    @contextlib.contextmanager
+    def container(self, name: str) -> Iterator[str]:
+        """Stateful operations made inside the block keep their state in the container `name`."""
+        self._containers.append(name)
+        try:
+            yield name
+        finally:
+            self._containers.pop()
+
+    @property
+    def _container(self) -> str:
+        return self._containers[-1] if self._containers else ""
+
+    @contextlib.contextmanager
+    def _attr_scoped(self, attrs: dict[str, Any]) -> Iterator[None]:
+        before = self._attr_scope
+        self._attr_scope = {**before, **attrs}
+        try:
+            yield
+        finally:
+            self._attr_scope = before
+
+    # -- collections --------------------------------------------------------------------------------------------------
+
+    def add_to_collection(self, name: Any, value: Any) -> None:
+        """Append `value` to a collection."""
+        self._collections.setdefault(name, []).append(value)
+
+    def add_to_collections(self, names_: Any, value: Any) -> None:
+        """Append `value` to each of several collections, once to each."""
+        for name in (names_,) if isinstance(names_, str) else dict.fromkeys(names_):
+            self.add_to_collection(name, value)
+
+    def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
+        """A copy of a collection; with `scope`, the items whose name it matches (``re.match``)."""
+        items = list(self._collections.get(name, ()))
+        if scope is None:
+            return items
+        pattern = re.compile(scope)
+        return [item for item in items if hasattr(item, "name") and pattern.match(item.name)]
+
+    def get_collection_ref(self, name: Any) -> list[Any]:
+        """The collection itself; changes to it count."""
+        return self._collections.setdefault(name, [])
+
+    def get_all_collection_keys(self) -> list[Any]:
+        """The names of collections that are not empty."""
+        return [k for k, v in self._collections.items() if v and isinstance(k, str)]
+
+    def clear_collection(self, name: Any) -> None:
+        """Empty a collection."""
+        self._collections.pop(name, None)
+
+    # -- exports ------------------------------------------------------------------------------------------------------
+
+    def to_networkx(self) -> Any:
+        """A ``networkx.MultiDiGraph``: nodes by name (``op``, ``device``), edges with ``output``, ``input``, ``control``."""
+        import networkx
+
+        out = networkx.MultiDiGraph()
+        for op in self._ops:
+            out.add_node(op.name, op=op.type, device=op.device)
+        for op in self._ops:
+            for i, t in enumerate(op.inputs):
+                out.add_edge(t.op.name, op.name, output=t.value_index, input=i, control=False)
+            for source in op._control:
+                out.add_edge(source.name, op.name, output=-1, input=-1, control=True)
+        return out
+
+
+def _graph_element(item: Any, graph: Graph) -> Any:
+    convert = getattr(item, "_as_graph_element", None)
+    return convert() if convert is not None else graph.as_graph_element(item)
+
+
+class _Stacks(threading.local):
+    """Per thread: the stack of default graphs."""
+
+    def __init__(self) -> None:
+        self.graphs: list[Graph] = []
+
+
+_stacks = _Stacks()
+_global_graph: list[Graph] = []
+
+
+def get_default_graph() -> Graph:
+    """The innermost ``as_default`` graph of this thread, else the one global graph of the process."""
+    if _stacks.graphs:
+        return _stacks.graphs[-1]
+    if not _global_graph:
+        _global_graph.append(Graph())
+    return _global_graph[0]
+
+
+def reset_default_graph() -> None:
+    """Put a fresh global graph in place. Raises AssertionError inside an ``as_default`` block."""
+    if _stacks.graphs:
+        raise AssertionError("Do not use tf.reset_default_graph() to clear nested graphs.")
+    _global_graph[:] = [Graph()]
+
+
+__all__ = ["UNKNOWN", "Graph", "Operation", "Tensor", "get_default_graph", "reset_default_graph"]

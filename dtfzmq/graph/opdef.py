@@ -1,0 +1,205 @@
+"""What the registry knows of an op: its signature, and how shapes, kernels and gradients are had.
+
+The signature language (see ``registry.op``)::
+
+    "x: T, y: T; transpose_a: bool = False -> z: T"
+
+Inputs stand before ``;``, attributes before ``->``, outputs after it. A type is a dtype's name, a type variable
+(``T`` any, ``N`` numeric, ``R`` real, ``F`` floating or complex, ``I`` int32 or int64, each with an optional digit for
+another variable of the class), ``ref(...)`` of one, ``T*`` for a list of one type, ``any*`` for a list of mixed types,
+or, in outputs, the name of an attribute of kind ``type`` (``dtype``), of ``list(type)`` with a star (``dtypes*``), or
+``T*num`` for as many as the attribute ``num`` says.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import difflib
+import re
+from collections.abc import Callable
+from typing import Any
+
+from dtfzmq.base import dtypes
+from dtfzmq.base.dtypes import DType
+
+
+class NoGrad:
+    """The decision that an op has no gradient, with the reason."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def __repr__(self) -> str:
+        return f"NO_GRAD({self.reason!r})"
+
+
+NO_GRAD = NoGrad
+
+
+class Sample:
+    """Arguments of one call of an op's builder, from which the registry's tests are made.
+
+    `args` are arrays or Python values, one per input (a list for a list input); `attrs` attributes by name.
+    `differentiable=False` leaves the sample out of the gradient check, e.g. at a kink.
+    """
+
+    def __init__(self, *args: Any, differentiable: bool = True, **attrs: Any) -> None:
+        self.args = args
+        self.attrs = attrs
+        self.differentiable = differentiable
+
+
+@dataclasses.dataclass(frozen=True)
+class Arg:
+    """One input or output of a signature."""
+
+    name: str
+    type: DType | None  # a fixed type
+    var: str  # a type variable, or in outputs an attribute's name; "" if fixed or mixed
+    ref: bool
+    list: bool
+    mixed: bool
+    count: str  # in outputs: the attribute that says how many
+
+
+@dataclasses.dataclass(frozen=True)
+class Attr:
+    """One attribute of a signature."""
+
+    name: str
+    kind: str
+    optional: bool
+    required: bool
+    default: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Signature:
+    """A parsed signature."""
+
+    text: str
+    inputs: tuple[Arg, ...]
+    attrs: tuple[Attr, ...]
+    outputs: tuple[Arg, ...]
+
+
+_NUMERIC = [d for d in dtypes.all_types() if d.is_floating or d.is_integer or d.is_complex]
+_CLASSES: dict[str, frozenset[DType]] = {
+    "T": frozenset(dtypes.all_types()),
+    "N": frozenset(_NUMERIC),
+    "R": frozenset(d for d in _NUMERIC if not d.is_complex),
+    "F": frozenset(d for d in _NUMERIC if not d.is_integer),
+    "I": frozenset([dtypes.int32, dtypes.int64]),
+}
+_VAR = re.compile(r"([TNRFI])\d*\Z")
+_KINDS = {"int", "float", "bool", "str", "type", "shape", "tensor", "graph", "any"}
+
+
+def allowed(var: str) -> frozenset[DType]:
+    """The types that a type variable may stand for."""
+    return _CLASSES[var[0]]
+
+
+def _parse_arg(text: str, attrs: dict[str, Attr]) -> Arg:
+    name, _, kind = (part.strip() for part in text.partition(":"))
+    ref = kind.startswith("ref(")
+    if ref:
+        kind = kind[4:-1]
+    kind, star, count = (part.strip() for part in kind.partition("*"))
+    if kind == "any":
+        return Arg(name, None, "", ref, True, True, count)
+    if _VAR.match(kind) or kind in attrs:
+        return Arg(name, None, kind, ref, bool(star), False, count)
+    return Arg(name, dtypes.as_dtype(kind), "", ref, bool(star), False, count)
+
+
+def _parse_attr(text: str) -> Attr:
+    head, equals, default = (part.strip() for part in text.partition("="))
+    name, _, kind = (part.strip() for part in head.partition(":"))
+    optional = kind.endswith("?")
+    kind = kind.rstrip("?")
+    inner = kind[5:-1] if kind.startswith("list(") else kind
+    if inner not in _KINDS:
+        raise ValueError(f"Attribute '{name}' has no known kind: '{kind}'.")
+    value: Any = None
+    if equals:
+        value = dtypes.as_dtype(default) if kind == "type" and default != "None" else ast.literal_eval(default)
+    return Attr(name, kind, optional, not equals and not optional, value)
+
+
+def _split(text: str) -> list[str]:
+    """Split at commas outside brackets."""
+    parts, depth, last = [], 0, 0
+    for i, c in enumerate(text):
+        if c in "([":
+            depth += 1
+        elif c in ")]":
+            depth -= 1
+        elif c == "," and depth == 0:
+            parts.append(text[last:i])
+            last = i + 1
+    parts.append(text[last:])
+    return [p.strip() for p in parts if p.strip()]
+
+
+def parse_signature(text: str) -> Signature:
+    """Parse the signature language. Raises ValueError or TypeError for a mistake, at import of the declaration."""
+    left, _, right = text.partition("->")
+    ins, _, atts = left.partition(";")
+    attrs = tuple(_parse_attr(a) for a in _split(atts))
+    by_name = {a.name: a for a in attrs}
+    inputs = tuple(_parse_arg(a, {}) for a in _split(ins))
+    outputs = tuple(_parse_arg(a if ":" in a else f"output: {a}", by_name) for a in _split(right))
+    return Signature(text, inputs, attrs, outputs)
+
+
+@dataclasses.dataclass
+class OpDef:
+    """The one declaration of an op. Exactly one of `kernel`, `make`, `start` is set, or none for ops the compiler knows.
+
+    See ``registry.op`` for what each field promises.
+    """
+
+    name: str
+    signature: Signature
+    shape: Callable[[Any], list[Any]]
+    grad: Callable[..., Any] | NoGrad
+    kernel: Callable[..., Any] | None = None
+    make: Callable[..., Any] | None = None
+    start: Callable[..., Any] | None = None
+    samples: tuple[Sample, ...] = ()
+    stateful: bool = False
+    out: bool = False
+    inplace: tuple[int, ...] = ()
+    holds: bool = False
+    builder: Callable[..., Any] | None = None
+
+
+_TABLE: dict[str, OpDef] = {}
+
+
+def add(definition: OpDef) -> None:
+    """Enter a declaration. Raises ValueError if the name is taken."""
+    if definition.name in _TABLE:
+        raise ValueError(f"Op '{definition.name}' is declared twice.")
+    _TABLE[definition.name] = definition
+
+
+def find(name: str) -> OpDef | None:
+    """The declaration of an op type, or None."""
+    return _TABLE.get(name)
+
+
+def lookup(name: str) -> OpDef:
+    """The declaration of an op type. Raises KeyError with the nearest names."""
+    found = _TABLE.get(name)
+    if found is None:
+        near = difflib.get_close_matches(name, _TABLE, 1)
+        raise KeyError(f"Op type '{name}' is not registered." + (f" Did you mean '{near[0]}'?" if near else ""))
+    return found
+
+
+def all_ops() -> list[OpDef]:
+    """Every declaration, by name."""
+    return [_TABLE[name] for name in sorted(_TABLE)]
