@@ -1,1 +1,1 @@
-"""Floor 6: the `dtfzmq` command. May import everything below; reads the environment and prints, which nothing below does."""
+"""Floor 6: the `dtfzmq` command. May import everything; reads the environment and prints, as nothing below does."""

@@ -14,9 +14,9 @@ _FORMS = 'give a file, JSON such as {"ps": ["host:2222"]}, or text such as "ps=h
 def parse(text: str) -> Jobs:
     """The cluster that `text` describes, in the form ``ClusterSpec`` takes.
 
-    `text` is the path of a file that holds one of the other two forms, JSON (job -> list of addresses, or job -> {index:
-    address}; a ``TF_CONFIG`` with a "cluster" entry will do), or jobs as ``job=address,address;job=...``. Raises
-    ValueError with the offending part.
+    `text` is the path of a file that holds one of the other two forms, JSON (job -> list of addresses, or job ->
+    {index: address}; a ``TF_CONFIG`` with a "cluster" entry will do), or jobs as ``job=address,address;job=...``.
+    Raises ValueError with the offending part.
     """
     text = text.strip()
     if not text.startswith("{") and os.path.isfile(text):

@@ -49,7 +49,7 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--devices", default="", help="devices of each task that serves, e.g. CPU:2")
     parser.add_argument("--host", default="127.0.0.1", help="address to bind and publish (127.0.0.1)")
     parser.add_argument("--status", action="store_true", help="print `dtfzmq status` before the daemons are stopped")
-    parser.add_argument("--colour", choices=("auto", "always", "never"), default="auto", help="colour the names of tasks")
+    parser.add_argument("--colour", choices=("auto", "always", "never"), default="auto", help="colour task names")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program and its arguments")
     parser.set_defaults(call=run)
 

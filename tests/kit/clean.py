@@ -31,7 +31,7 @@ def take() -> Snapshot:
 
 
 def leftovers(before: Snapshot) -> list[str]:
-    """What exists now and did not in `before`, in words, with the stacks of threads; waits a while for ends under way."""
+    """What exists now and did not in `before`, in words, with threads' stacks; waits a while for ends under way."""
     end = time.monotonic() + _GRACE_S
     pause = 0.002
     while True:

@@ -18,6 +18,7 @@ def wait_for(predicate: Callable[[], T], deadline: float = 10.0, what: str = "")
         if value:
             return value
         if time.monotonic() >= end:
-            raise AssertionError(f"{what or getattr(predicate, '__name__', 'a condition')} did not hold within {deadline} s")
+            name = what or getattr(predicate, "__name__", "a condition")
+            raise AssertionError(f"{name} did not hold within {deadline} s")
         time.sleep(pause)
         pause = min(pause * 2, 0.05)
