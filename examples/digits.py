@@ -37,12 +37,9 @@ def main() -> None:
     held_out = len(data) // 5
 
     with tf.device("/job:ps/task:0"):
-        weights = [
-            tf.Variable(tf.truncated_normal([64, HIDDEN], stddev=0.1, seed=1)),
-            tf.Variable(tf.zeros([HIDDEN])),
-            tf.Variable(tf.truncated_normal([HIDDEN, 10], stddev=0.1, seed=2)),
-            tf.Variable(tf.zeros([10])),
-        ]
+        starts = [tf.truncated_normal([64, HIDDEN], stddev=0.1, seed=1), tf.zeros([HIDDEN])]
+        starts += [tf.truncated_normal([HIDDEN, 10], stddev=0.1, seed=2), tf.zeros([10])]
+        weights = [tf.Variable(start) for start in starts]
         global_step = tf.train.get_or_create_global_step()
     inputs, losses, gradients = [], [], []
     for index in range(len(workers)):
@@ -66,8 +63,9 @@ def main() -> None:
         for step in range(STEPS + 1):
             if step % 50 == 0:
                 progress(step, value, session.run(accuracy, test))
-            rows = np.split(random.randint(held_out, len(data), BATCH), len(workers))
-            feed = {tensor: source[r] for (x, y), r in zip(inputs, rows) for tensor, source in ((x, images), (y, labels))}
+            feed = {}
+            for (x, y), rows in zip(inputs, np.split(random.randint(held_out, len(data), BATCH), len(workers))):
+                feed[x], feed[y] = images[rows], labels[rows]
             _, value = session.run([train, mean_loss], feed)
         seconds = time.perf_counter() - begin
         steps, right = session.run([global_step, accuracy], test)
