@@ -1,0 +1,452 @@
+"""Queues between steps: blocked enqueues and dequeues hold no thread, and a cancelled one leaves nothing behind.
+
+The op's `begin(ctx, inputs, done)` calls `queue.enqueue(ctx, element, done)` and so on. `done(value)` or
+`done.fail(error)` comes at most once, from whichever thread completes the attempt, outside the queue's lock. An
+element is a tuple of one array per component. A dequeue's value is the array if there is one component, else the
+tuple.
+"""
+
+from __future__ import annotations
+
+import collections
+import heapq
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from dtfzmq.base import errors
+from dtfzmq.base.dtypes import DType
+from dtfzmq.base.shapes import TensorShape
+from dtfzmq.runtime.cells import shape_text, tf_name
+from dtfzmq.runtime.values import keep
+
+Element = tuple[Any, ...]
+
+
+class Cancellable(Protocol):
+    """What a blocking attempt needs of its step (runtime/step.StepContext)."""
+
+    def on_cancel(self, fn: Callable[[], None]) -> Any:
+        """Call `fn` when the step is cancelled, at once if it is. Returns a token."""
+
+    def off_cancel(self, token: Any) -> None:
+        """Forget it."""
+
+
+class Done(Protocol):
+    """How an asynchronous op ends."""
+
+    def __call__(self, value: Any = None) -> None:
+        """It succeeded."""
+
+    def fail(self, error: errors.OpError) -> None:
+        """It failed."""
+
+
+class _Attempt:
+    """One enqueue or dequeue that has not ended."""
+
+    __slots__ = ("ctx", "done", "elements", "ended", "many", "queue", "token", "up_to", "wanted")
+
+    def __init__(self, queue: FIFOQueue, ctx: Cancellable, done: Done) -> None:
+        self.queue = queue
+        self.ctx = ctx
+        self.done = done
+        self.ended = False
+        self.token: Any = None
+        # An enqueue: what is not in the queue yet. A dequeue: what was taken for it.
+        self.elements: collections.deque[Element] = collections.deque()
+        self.wanted = 0
+        self.many = False
+        self.up_to = False
+
+    def watch(self) -> None:
+        """Hear of cancellation; called without the lock, after a first try."""
+        if not self.ended:
+            self.token = self.ctx.on_cancel(self.cancelled)
+            if self.ended:
+                self.ctx.off_cancel(self.token)
+
+    def cancelled(self) -> None:
+        """The step is over: end as Cancelled, unless ended; give back what was taken."""
+        self.queue._cancel(self)
+
+
+class FIFOQueue:
+    """First in, first out. Any thread. `capacity` below 0 is unbounded; `shapes` may be empty: any."""
+
+    kind = "FIFOQueue"
+
+    def __init__(
+        self, name: str, capacity: int, dtypes: Sequence[DType], shapes: Sequence[TensorShape | None] = ()
+    ) -> None:
+        self.name = name
+        self.capacity = capacity
+        self.dtypes = tuple(dtypes)
+        self.shapes = tuple(shapes)
+        self._lock = threading.Lock()
+        self._closed = False
+        self._enqueues: collections.deque[_Attempt] = collections.deque()
+        self._dequeues: collections.deque[_Attempt] = collections.deque()
+        self._items: Any = self._storage()
+
+    # -- storage, for subclasses --------------------------------------------------------------------------------------
+
+    def _storage(self) -> Any:
+        return collections.deque()
+
+    def _put(self, element: Element) -> None:
+        self._items.append(element)
+
+    def _put_back(self, elements: collections.deque[Element]) -> None:
+        self._items.extendleft(reversed(elements))
+
+    def _take(self) -> Element:
+        element: Element = self._items.popleft()
+        return element
+
+    def _available(self) -> int:
+        return len(self._items)
+
+    def _stack(self, elements: Sequence[Element]) -> Element:
+        return tuple(np.stack(parts) for parts in zip(*elements))
+
+    # -- operations ---------------------------------------------------------------------------------------------------
+
+    def enqueue(self, ctx: Cancellable, element: Element, done: Done) -> None:
+        """Put one element in; waits while the queue is full. Fails Cancelled if the queue is closed."""
+        try:
+            self._check(element, 0)
+        except errors.OpError as error:
+            done.fail(error)
+            return
+        attempt = _Attempt(self, ctx, done)
+        attempt.elements.append(tuple(map(keep, element)))
+        self._begin(attempt, self._enqueues)
+
+    def enqueue_many(self, ctx: Cancellable, components: Element, done: Done) -> None:
+        """Put in every slice along dimension 0, one by one; those that are in stay in if the rest is cancelled."""
+        try:
+            self._check(components, 1)
+        except errors.OpError as error:
+            done.fail(error)
+            return
+        attempt = _Attempt(self, ctx, done)
+        owned = [keep(part) for part in components]
+        attempt.elements.extend(zip(*owned))
+        self._begin(attempt, self._enqueues)
+
+    def dequeue(self, ctx: Cancellable, done: Done) -> None:
+        """Take one element; waits while there is none. Fails OutOfRange if the queue is closed and used up."""
+        attempt = _Attempt(self, ctx, done)
+        attempt.wanted = 1
+        self._begin(attempt, self._dequeues)
+
+    def dequeue_many(self, ctx: Cancellable, count: int, done: Done, up_to: bool = False) -> None:
+        """Take `count` elements, stacked along a new dimension 0.
+
+        With `up_to` a closed queue gives what it has, if any.
+        """
+        error = None
+        if not self.shapes or any(shape is None or not shape.is_fully_defined() for shape in self.shapes):
+            error = f"{self.kind}'s DequeueMany and DequeueUpTo require the components to have specified shapes."
+        elif count < 0:
+            error = f"DequeueManyOp requested {count} < 0 elements"
+        if error is not None:
+            done.fail(errors.InvalidArgumentError(None, None, error))
+            return
+        if count == 0:
+            self._give(done, self._empty())
+            return
+        attempt = _Attempt(self, ctx, done)
+        attempt.wanted = count
+        attempt.many = True
+        attempt.up_to = up_to
+        self._begin(attempt, self._dequeues)
+
+    def dequeue_up_to(self, ctx: Cancellable, count: int, done: Done) -> None:
+        """`dequeue_many` that a closed queue answers with fewer."""
+        self.dequeue_many(ctx, count, done, up_to=True)
+
+    def close(self, cancel_pending_enqueues: bool = False) -> None:
+        """No more enqueues; what is pending finishes first, unless cancelled.
+
+        Raises CancelledError if closed already.
+        """
+        calls: list[Callable[[], None]] = []
+        with self._lock:
+            if self._closed and not (cancel_pending_enqueues and self._enqueues):
+                raise errors.CancelledError(None, None, f"Queue '{self.name}' is already closed.")
+            self._closed = True
+            if cancel_pending_enqueues:
+                for attempt in self._enqueues:
+                    self._end(attempt, calls, _cancelled("Enqueue"))
+                self._enqueues.clear()
+            self._pump(calls)
+        _call(calls)
+
+    def size(self) -> int:
+        """Number of elements inside."""
+        with self._lock:
+            return len(self._items)
+
+    def is_closed(self) -> bool:
+        """True once closed."""
+        return self._closed
+
+    def waiting(self) -> int:
+        """Number of blocked attempts."""
+        with self._lock:
+            return len(self._enqueues) + len(self._dequeues)
+
+    def match(
+        self,
+        kind: str,
+        node_name: str,
+        capacity: int,
+        dtypes: Sequence[DType],
+        shapes: Sequence[TensorShape | None],
+    ) -> None:
+        """Raise InvalidArgumentError if a node that shares this queue asks for another one."""
+        problem = None
+        if kind != self.kind:
+            problem = f"has type '{self.kind}' that does not match type of Node '{node_name}': {kind}"
+        elif capacity != self.capacity and not (capacity < 0 and self.capacity < 0):
+            problem = f"has capacity {self.capacity} but requested capacity was {capacity}"
+        elif tuple(dtypes) != self.dtypes:
+            problem = f"has component types {_types(self.dtypes)} but requested component types were {_types(dtypes)}"
+        elif [_dims(shape) for shape in shapes] != [_dims(shape) for shape in self.shapes]:
+            problem = (
+                f"has component shapes [{', '.join(map(str, self.shapes))}] but requested component shapes were "
+                f"[{', '.join(map(str, shapes))}]"
+            )
+        if problem is not None:
+            raise errors.InvalidArgumentError(None, None, f"Shared queue '{self.name}' {problem}")
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _begin(self, attempt: _Attempt, line: collections.deque[_Attempt]) -> None:
+        calls: list[Callable[[], None]] = []
+        with self._lock:
+            if line is self._enqueues and self._closed:
+                text = f"{self.kind} '{self.name}' is closed."
+                self._end(attempt, calls, errors.CancelledError(None, None, text))
+            else:
+                line.append(attempt)
+                self._pump(calls)
+        _call(calls)
+        attempt.watch()
+
+    def _pump(self, calls: list[Callable[[], None]]) -> None:
+        """Serve both lines as far as it goes, lock held; what is to be told goes to `calls`."""
+        enqueues, dequeues, items = self._enqueues, self._dequeues, self._items
+        moved = True
+        while moved:
+            moved = False
+            while enqueues and (self.capacity < 0 or len(items) < self.capacity or not enqueues[0].elements):
+                attempt = enqueues[0]
+                if attempt.elements:
+                    self._put(attempt.elements.popleft())
+                    moved = True
+                if not attempt.elements:
+                    enqueues.popleft()
+                    self._end(attempt, calls, None)
+                    moved = True
+            while dequeues and self._available() > 0:
+                attempt = dequeues[0]
+                attempt.elements.append(self._take())
+                moved = True
+                if len(attempt.elements) == attempt.wanted:
+                    dequeues.popleft()
+                    self._end(attempt, calls, None)
+        if self._closed and not enqueues:
+            while dequeues:
+                attempt = dequeues.popleft()
+                if attempt.up_to and attempt.elements:
+                    self._end(attempt, calls, None)
+                    continue
+                had = len(attempt.elements)
+                if had:
+                    self._put_back(attempt.elements)
+                text = (
+                    f"{self.kind} '{self.name}' is closed and has insufficient elements "
+                    f"(requested {attempt.wanted}, current size {len(items)})"
+                )
+                self._end(attempt, calls, errors.OutOfRangeError(None, None, text))
+                if had:  # those behind may be content with what this one gave back
+                    self._pump(calls)
+
+    def _end(self, attempt: _Attempt, calls: list[Callable[[], None]], error: errors.OpError | None) -> None:
+        attempt.ended = True
+        if attempt.token is not None:
+            calls.append(lambda: attempt.ctx.off_cancel(attempt.token))
+        if error is not None:
+            calls.append(lambda: attempt.done.fail(error))
+        elif attempt.wanted:
+            calls.append(lambda: self._deliver(attempt))
+        else:
+            calls.append(attempt.done)
+
+    def _deliver(self, attempt: _Attempt) -> None:
+        try:
+            element = self._stack(attempt.elements) if attempt.many else attempt.elements[0]
+        except Exception as exc:
+            attempt.done.fail(errors.wrap(exc, self.kind))
+            return
+        self._give(attempt.done, element)
+
+    def _give(self, done: Done, element: Element) -> None:
+        done(element[0] if len(self.dtypes) == 1 else element)
+
+    def _cancel(self, attempt: _Attempt) -> None:
+        calls: list[Callable[[], None]] = []
+        with self._lock:
+            if attempt.ended:
+                return
+            line = self._dequeues if attempt.wanted else self._enqueues
+            line.remove(attempt)
+            if attempt.wanted and attempt.elements:
+                self._put_back(attempt.elements)
+            attempt.token = None
+            self._end(attempt, calls, _cancelled("Dequeue" if attempt.wanted else "Enqueue"))
+            self._pump(calls)
+        _call(calls)
+
+    def _empty(self) -> Element:
+        return tuple(
+            np.empty((0, *(shape.as_list() if shape is not None else ())), dtype.np_dtype)
+            for shape, dtype in zip(self.shapes, self.dtypes)
+        )
+
+    def _check(self, parts: Element, skip: int) -> None:
+        if len(parts) != len(self.dtypes):
+            raise errors.InvalidArgumentError(
+                None, None, f"Wrong number of components in tuple. Expected {len(self.dtypes)}, got {len(parts)}."
+            )
+        if skip and any(np.ndim(part) == 0 or len(part) != len(parts[0]) for part in parts):
+            raise errors.InvalidArgumentError(
+                None, None, "All components of an enqueue_many must have one size in dimension 0."
+            )
+        for index, (part, shape) in enumerate(zip(parts, self.shapes)):
+            if shape is not None and not self._fits(shape, np.shape(part)[skip:]):
+                raise errors.InvalidArgumentError(
+                    None,
+                    None,
+                    f"Shape mismatch in tuple component {index}. "
+                    f"Expected {_dims_text(shape)}, got {shape_text(np.shape(part)[skip:])}",
+                )
+
+    def _fits(self, shape: TensorShape, actual: tuple[int, ...]) -> bool:
+        return shape.is_compatible_with(TensorShape(actual))
+
+
+class RandomShuffleQueue(FIFOQueue):
+    """Takes a random element; keeps at least `min_after_dequeue` inside until it is closed."""
+
+    kind = "RandomShuffleQueue"
+
+    def __init__(
+        self,
+        name: str,
+        capacity: int,
+        dtypes: Sequence[DType],
+        shapes: Sequence[TensorShape | None] = (),
+        min_after_dequeue: int = 0,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(name, capacity, dtypes, shapes)
+        self.min_after_dequeue = min_after_dequeue
+        self._rng = rng if rng is not None else np.random.default_rng()
+
+    def _storage(self) -> Any:
+        return []
+
+    def _put_back(self, elements: collections.deque[Element]) -> None:
+        self._items.extend(elements)
+
+    def _take(self) -> Element:
+        items: list[Element] = self._items
+        index = int(self._rng.integers(len(items)))
+        items[index], items[-1] = items[-1], items[index]
+        return items.pop()
+
+    def _available(self) -> int:
+        return len(self._items) - (0 if self._closed and not self._enqueues else self.min_after_dequeue)
+
+
+class PaddingFIFOQueue(FIFOQueue):
+    """A FIFO queue whose shapes may have unknown sizes; a dequeue of many pads each component to the largest."""
+
+    kind = "PaddingFIFOQueue"
+
+    def dequeue_many(self, ctx: Cancellable, count: int, done: Done, up_to: bool = False) -> None:
+        """See FIFOQueue; shapes need only a known rank."""
+        if count <= 0 or not self.shapes or any(shape is None or shape.ndims is None for shape in self.shapes):
+            super().dequeue_many(ctx, count, done, up_to)
+            return
+        attempt = _Attempt(self, ctx, done)
+        attempt.wanted = count
+        attempt.many = True
+        attempt.up_to = up_to
+        self._begin(attempt, self._dequeues)
+
+    def _stack(self, elements: Sequence[Element]) -> Element:
+        stacked = []
+        for parts, dtype in zip(zip(*elements), self.dtypes):
+            shapes = [np.shape(part) for part in parts]
+            largest = tuple(max(sizes) for sizes in zip(*shapes))
+            out = np.zeros((len(parts), *largest), dtype.np_dtype)
+            if out.dtype == object:
+                out.fill(b"")
+            for index, part in enumerate(parts):
+                out[index][tuple(slice(0, size) for size in np.shape(part))] = part
+            stacked.append(out)
+        return tuple(stacked)
+
+
+class PriorityQueue(FIFOQueue):
+    """Takes the element whose first component, an int64 scalar, is smallest; equal ones in the order they came."""
+
+    kind = "PriorityQueue"
+
+    def _storage(self) -> Any:
+        self._sequence = 0
+        return []
+
+    def _put(self, element: Element) -> None:
+        self._sequence += 1
+        heapq.heappush(self._items, (int(element[0]), self._sequence, element))
+
+    def _put_back(self, elements: collections.deque[Element]) -> None:
+        # Back before every equal one that is inside: numbers below all that were given.
+        for number, element in enumerate(elements):
+            heapq.heappush(self._items, (int(element[0]), number - len(elements) - self._sequence, element))
+
+    def _take(self) -> Element:
+        element: Element = heapq.heappop(self._items)[2]
+        return element
+
+
+def _call(calls: list[Callable[[], None]]) -> None:
+    for fn in calls:
+        fn()
+
+
+def _cancelled(what: str) -> errors.OpError:
+    error = errors.CancelledError(None, None, f"{what} operation was cancelled")
+    error.derived = True
+    return error
+
+
+def _types(dtypes: Sequence[DType]) -> str:
+    return ", ".join(map(tf_name, dtypes))
+
+
+def _dims(shape: TensorShape | None) -> tuple[int | None, ...] | None:
+    return None if shape is None or shape.ndims is None else tuple(shape.as_list())
+
+
+def _dims_text(shape: TensorShape) -> str:
+    return "[" + ",".join("?" if size is None else str(size) for size in shape.as_list()) + "]"

@@ -1,0 +1,271 @@
+"""Queues and accumulators: blocking without threads, close, cancellation, exact texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dtfzmq.base import dtypes, errors
+from dtfzmq.base.shapes import TensorShape
+from dtfzmq.runtime.accumulators import ConditionalAccumulator
+from dtfzmq.runtime.queues import FIFOQueue, PaddingFIFOQueue, PriorityQueue, RandomShuffleQueue
+
+
+class Step:
+    def __init__(self) -> None:
+        self.watchers: dict[int, Callable[[], None]] = {}
+        self.next = 0
+        self.cancelled = False
+
+    def on_cancel(self, fn: Callable[[], None]) -> int:
+        self.next += 1
+        if self.cancelled:
+            fn()
+        else:
+            self.watchers[self.next] = fn
+        return self.next
+
+    def off_cancel(self, token: int) -> None:
+        self.watchers.pop(token, None)
+
+    def cancel(self) -> None:
+        self.cancelled = True
+        for fn in list(self.watchers.values()):
+            fn()
+
+
+class Done:
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self.errors: list[errors.OpError] = []
+
+    def __call__(self, value: Any = None) -> None:
+        self.values.append(value)
+
+    def fail(self, error: errors.OpError) -> None:
+        self.errors.append(error)
+
+    @property
+    def pending(self) -> bool:
+        return not self.values and not self.errors
+
+
+def scalars(capacity: int = 10, shapes: bool = True) -> FIFOQueue:
+    return FIFOQueue("q", capacity, [dtypes.float32], [TensorShape([])] if shapes else [])
+
+
+def put(queue: FIFOQueue, *values: float, step: Step | None = None) -> list[Done]:
+    dones = []
+    for value in values:
+        dones.append(Done())
+        queue.enqueue(step or Step(), (np.float32(value),), dones[-1])
+    return dones
+
+
+def take(queue: FIFOQueue, step: Step | None = None) -> Done:
+    done = Done()
+    queue.dequeue(step or Step(), done)
+    return done
+
+
+def take_many(queue: FIFOQueue, count: int, step: Step | None = None, up_to: bool = False) -> Done:
+    done = Done()
+    queue.dequeue_many(step or Step(), count, done, up_to)
+    return done
+
+
+def test_first_in_first_out_with_blocking_on_both_sides() -> None:
+    queue = scalars(2)
+    waiting = [take(queue), take(queue)]
+    assert all(done.pending for done in waiting) and queue.waiting() == 2
+    put(queue, 1, 2)
+    assert [done.values for done in waiting] == [[1], [2]]
+    dones = put(queue, 3, 4, 5, 6)
+    assert [done.pending for done in dones] == [False, False, True, True]
+    assert take(queue).values == [3] and not dones[2].pending and dones[3].pending
+    assert [take(queue).values[0] for _ in range(3)] == [4, 5, 6]
+    assert queue.size() == 0 and queue.waiting() == 0
+
+
+def test_many() -> None:
+    queue = scalars(3)
+    done = Done()
+    queue.enqueue_many(Step(), (np.arange(5, dtype=np.float32),), done)
+    assert done.pending and queue.size() == 3
+    got = take_many(queue, 4)
+    assert got.values[0].tolist() == [0, 1, 2, 3] and not done.pending
+    assert take_many(queue, 0).values[0].shape == (0,)
+    more = take_many(queue, 5)  # more than the queue can hold at once
+    assert more.pending
+    put(queue, 5, 6, 7, 8)
+    assert more.values[0].tolist() == [4, 5, 6, 7, 8]
+
+
+def test_close_semantics_and_texts() -> None:
+    queue = scalars(1)
+    done = put(queue, 1, 2)
+    queue.close()
+    assert put(queue, 3)[0].errors[0].message == "FIFOQueue 'q' is closed."
+    assert isinstance(put(queue, 3)[0].errors[0], errors.CancelledError)
+    assert done[1].pending
+    assert take(queue).values == [1] and done[1].values == [None] and take(queue).values == [2]
+    error = take(queue).errors[0]
+    assert isinstance(error, errors.OutOfRangeError)
+    assert error.message == "FIFOQueue 'q' is closed and has insufficient elements (requested 1, current size 0)"
+    with pytest.raises(errors.CancelledError, match="Queue 'q' is already closed."):
+        queue.close()
+
+
+def test_close_ends_waiting_dequeues_and_gives_back() -> None:
+    queue = scalars()
+    put(queue, 1, 2)
+    three = take_many(queue, 3)
+    one = take(queue)
+    assert three.pending and one.pending
+    queue.close()
+    assert "(requested 3, current size 2)" in three.errors[0].message
+    assert one.values == [1]
+    assert take_many(queue, 5, up_to=True).values[0].tolist() == [2]
+    assert isinstance(take_many(queue, 5, up_to=True).errors[0], errors.OutOfRangeError)
+
+
+def test_close_can_cancel_pending_enqueues() -> None:
+    queue = scalars(1)
+    dones = put(queue, 1, 2)
+    queue.close(cancel_pending_enqueues=True)
+    assert dones[1].errors[0].message == "Enqueue operation was cancelled"
+    assert take(queue).values == [1]
+
+
+def test_a_cancelled_dequeue_steals_nothing() -> None:
+    queue, step = scalars(), Step()
+    put(queue, 1, 2)
+    blocked = take_many(queue, 3, step)
+    assert queue.size() == 0
+    step.cancel()
+    assert blocked.errors[0].message == "Dequeue operation was cancelled" and blocked.errors[0].derived
+    assert queue.size() == 2 and queue.waiting() == 0
+    assert take(queue).values == [1]
+    late = take_many(queue, 3, step)  # the step is over: ends at once
+    assert late.errors and queue.size() == 1
+
+
+def test_a_cancelled_enqueue_leaves_no_ghost_and_lets_others_by() -> None:
+    queue, step = scalars(1), Step()
+    put(queue, 1)
+    blocked = put(queue, 2, step=step)[0]
+    other = put(queue, 3)[0]
+    step.cancel()
+    assert blocked.errors[0].message == "Enqueue operation was cancelled"
+    assert take(queue).values == [1] and not other.pending and take(queue).values == [3]
+
+
+def test_a_finished_attempt_forgets_its_step() -> None:
+    queue, step = scalars(), Step()
+    waiting = take(queue, step)
+    put(queue, 1, step=step)
+    assert waiting.values == [1] and step.watchers == {}
+
+
+def test_elements_own_their_bytes() -> None:
+    queue = FIFOQueue("q", 4, [dtypes.float32])
+    mine = np.zeros(4, np.float32)
+    done = Done()
+    queue.enqueue(Step(), (mine[:2],), done)
+    mine[:] = 7
+    assert take(queue).values[0].tolist() == [0, 0]
+
+
+def test_shapes_are_checked() -> None:
+    queue = FIFOQueue("q", 4, [dtypes.float32], [TensorShape([2])])
+    done = Done()
+    queue.enqueue(Step(), (np.zeros(3, np.float32),), done)
+    assert done.errors[0].message == "Shape mismatch in tuple component 0. Expected [2], got [3]"
+    without = take_many(scalars(shapes=False), 2)
+    assert "require the components to have specified shapes" in without.errors[0].message
+
+
+def test_sharing_asks_for_the_same_queue() -> None:
+    queue = scalars(5)
+    shapes = [TensorShape([])]
+    queue.match("FIFOQueue", "n", 5, [dtypes.float32], shapes)
+    for args, text in [
+        (("FIFOQueue", "n", 9, [dtypes.float32], shapes), "Shared queue 'q' has capacity 5 but requested capacity was 9"),
+        (
+            ("FIFOQueue", "n", 5, [dtypes.int32], shapes),
+            "Shared queue 'q' has component types float but requested component types were int32",
+        ),
+        (("FIFOQueue", "n", 5, [dtypes.float32], []), "Shared queue 'q' has component shapes"),
+        (("PriorityQueue", "n", 5, [dtypes.float32], shapes), "has type 'FIFOQueue' that does not match type of Node 'n'"),
+    ]:
+        with pytest.raises(errors.InvalidArgumentError) as raised:
+            queue.match(*args)
+        assert text in raised.value.message
+
+
+def test_random_shuffle_keeps_a_minimum_until_closed() -> None:
+    queue = RandomShuffleQueue("q", 10, [dtypes.float32], [TensorShape([])], 2, np.random.default_rng(1))
+    put(queue, *range(5))
+    got = [take(queue).values[0] for _ in range(3)]
+    blocked = take(queue)
+    assert blocked.pending
+    queue.close()
+    got += [blocked.values[0], take(queue).values[0]]
+    assert sorted(got) == [0, 1, 2, 3, 4]
+
+
+def test_priority() -> None:
+    queue = PriorityQueue("q", 10, [dtypes.int64, dtypes.string])
+    for number, text in [(3, b"c"), (1, b"a"), (1, b"b")]:
+        queue.enqueue(Step(), (np.int64(number), np.array(text, object)), Done())
+    assert [take(queue).values[0][1][()] for _ in range(3)] == [b"a", b"b", b"c"]
+
+
+def test_padding() -> None:
+    queue = PaddingFIFOQueue("q", 10, [dtypes.int32], [TensorShape([None])])
+    for size in (1, 3):
+        queue.enqueue(Step(), (np.ones(size, np.int32),), Done())
+    assert take_many(queue, 2).values[0].tolist() == [[1, 0, 0], [1, 1, 1]]
+
+
+def test_accumulator_waits_and_yields_the_mean() -> None:
+    acc = ConditionalAccumulator("a", dtypes.float32, TensorShape([2]))
+    done = Done()
+    acc.take_grad(Step(), 2, done)
+    mine = np.array([1, 2], np.float32)
+    acc.apply_grad(mine, 0)
+    mine[:] = 100
+    assert done.pending and acc.num_accumulated() == 1
+    acc.apply_grad(np.array([3, 4], np.float32), 0)
+    assert done.values[0].tolist() == [2, 3] and done.values[0].dtype == np.float32
+    acc.apply_grad(np.ones(2, np.float32), 0)  # stale: the take moved the step to 1
+    assert acc.num_accumulated() == 0
+    acc.set_global_step(5)
+    acc.apply_grad(np.ones(2, np.float32), 4)
+    acc.apply_grad(np.ones(2, np.float32), 5)
+    assert acc.num_accumulated() == 1
+
+
+def test_accumulator_cancellation_and_bad_input() -> None:
+    acc, step, done = ConditionalAccumulator("a", dtypes.float32, TensorShape([2])), Step(), Done()
+    acc.take_grad(step, 1, done)
+    step.cancel()
+    assert done.errors[0].message == "TakeGrad operation was cancelled" and acc.waiting() == 0
+    acc.apply_grad(np.ones(2, np.float32), 0)
+    assert acc.num_accumulated() == 1
+    with pytest.raises(errors.InvalidArgumentError, match="Shape mismatch"):
+        acc.apply_grad(np.ones(3, np.float32), 0)
+    bad = Done()
+    acc.take_grad(Step(), 0, bad)
+    assert "num_required must be >= 1" in bad.errors[0].message
+    scalar = ConditionalAccumulator("s", dtypes.float64, None, "SUM")
+    scalar.apply_grad(np.float64(1), 0)
+    scalar.apply_grad(np.float64(2), 0)
+    total = Done()
+    scalar.take_grad(Step(), 1, total)
+    assert total.values == [3.0]
+    with pytest.raises(errors.InvalidArgumentError, match="has dtype float but requested dtype was int32"):
+        acc.match("ConditionalAccumulator", dtypes.int32, TensorShape([2]), "MEAN")
