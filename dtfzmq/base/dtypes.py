@@ -219,7 +219,7 @@ def as_dtype(value: Any) -> DType:
 
 
 def of_numpy(np_dtype: np.dtype[Any]) -> DType:
-    """The DType of a numpy dtype of any byte order; text and byte types are strings. Raises TypeError if there is none."""
+    """The DType of a numpy dtype of any byte order; text and bytes are strings. Raises TypeError if there is none."""
     found = _BY_NUMPY.get(np_dtype)
     if found is not None:
         return found

@@ -197,7 +197,8 @@ class Loop:
         """Raise if this loop was inherited through a fork: its threads and sockets are the parent's."""
         if os.getpid() != self._pid:
             raise RuntimeError(
-                "This session or server belongs to the parent process and cannot be used after a fork; make a new one here."
+                "This session or server belongs to the parent process and cannot be used after a fork;"
+                " make a new one here."
             )
 
     def held_here(self) -> bool:

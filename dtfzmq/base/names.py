@@ -39,7 +39,13 @@ class Device(NamedTuple):
 
     def merged(self, inner: Device) -> Device:
         """This one with the fields that `inner` names put over it: how nested scopes combine."""
-        return Device(*(b if b is not None else a for a, b in zip(self, inner)))
+        return Device(
+            self.job if inner.job is None else inner.job,
+            self.replica if inner.replica is None else inner.replica,
+            self.task if inner.task is None else inner.task,
+            self.type if inner.type is None else inner.type,
+            self.id if inner.id is None else inner.id,
+        )
 
     def matches(self, full: Device) -> bool:
         """True if every field named here has that value in `full`."""

@@ -320,9 +320,7 @@ def broadcast(a: TensorShape, b: TensorShape) -> TensorShape:
     for p, q in zip(x, y):
         if p == q or q == 1:
             dims.append(p)
-        elif p == 1:
-            dims.append(q)
-        elif p is None:
+        elif p == 1 or p is None:
             dims.append(q)
         elif q is None:
             dims.append(p)

@@ -108,7 +108,7 @@ _fork_hooks: list[Callable[[], None]] = []
 
 
 def on_fork_in_child(hook: Callable[[], None]) -> None:
-    """Call `hook` in every forked child, before anything else runs there; for dropping what threads and sockets held."""
+    """Call `hook` in every forked child, before anything else runs there; to drop what threads and sockets held."""
     _fork_hooks.append(hook)
 
 

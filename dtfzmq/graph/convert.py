@@ -65,7 +65,7 @@ def convert_to_tensor(
         else:
             result = fn(value, dtype=wanted_dtype, name=name, as_ref=as_ref)
         if result is not NotImplemented:
-            return result  # type: ignore[no-any-return]  # converters return tensors
+            return result
     if wanted_dtype is None and preferred_dtype is not None:
         try:
             return constant(value, preferred_dtype, name=name)
@@ -232,7 +232,9 @@ def _check_leaves(value: Any, dtype: DType) -> None:
             )
 
 
-def _shape_to_tensor(value: TensorShape, dtype: DType | None = None, name: str | None = None, as_ref: bool = False) -> Any:
+def _shape_to_tensor(
+    value: TensorShape, dtype: DType | None = None, name: str | None = None, as_ref: bool = False
+) -> Any:
     if not value.is_fully_defined():
         raise ValueError(f"Cannot convert a partially known TensorShape to a Tensor: {value}")
     return constant(np.array(value.as_list(), np.int32), dtype or dtypes.int32, name=name)

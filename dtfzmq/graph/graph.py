@@ -15,6 +15,7 @@ from dtfzmq.base import names
 from dtfzmq.base.dtypes import DType
 from dtfzmq.base.shapes import UNKNOWN
 from dtfzmq.graph import opdef
+from dtfzmq.graph.collected import Collected
 from dtfzmq.graph.tensor import Operation, Tensor, device_text
 
 _NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*\Z")
@@ -40,13 +41,14 @@ class _Controller:
         self.seen: set[Operation] = set()
 
 
-class Graph:
+class Graph(Collected):
     """A dataflow graph that only grows. Building one is for one thread at a time; running it is for any number.
 
     Source: TensorFlow 1's ``tf.Graph``.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._ops: list[Operation] = []
         self._by_name: dict[str, Operation] = {}
         self._names_in_use: dict[str, int] = {}
@@ -57,7 +59,6 @@ class Graph:
         self._colocation: list[Operation] = []
         self._containers: list[str] = []
         self._attr_scope: dict[str, Any] = {}
-        self._collections: dict[Any, list[Any]] = {}
         self._seed: int | None = None
         self._finalized = False
         self._unfeedable: set[Tensor] = set()
@@ -99,11 +100,11 @@ class Graph:
 
     def get_operation_by_name(self, name: str) -> Operation:
         """The operation of that name. Raises KeyError if there is none, TypeError if `name` is no text."""
-        return self.as_graph_element(name, allow_tensor=False)  # type: ignore[no-any-return]  # as asked for
+        return self.as_graph_element(name, allow_tensor=False)
 
     def get_tensor_by_name(self, name: str) -> Tensor:
         """The tensor ``op:index``. Raises KeyError if there is none, ValueError for an operation's name."""
-        return self.as_graph_element(name, allow_operation=False)  # type: ignore[no-any-return]  # as asked for
+        return self.as_graph_element(name, allow_operation=False)
 
     def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
         """The operation or tensor of this graph that `obj` (one, a name, or something that stands for one) means.
@@ -136,8 +137,10 @@ class Graph:
         if colon:
             raise ValueError(f"Name {obj!r} appears to refer to a Tensor, not a Operation.")
         if not allow_operation:
-            hint = "Perhaps you meant to use '%s:0'?" % name if op is not None else self._near(name)
-            raise ValueError(f"The name {obj!r} refers to an Operation, not a Tensor. Tensor names are '<op>:<i>'. {hint}")
+            hint = f"Perhaps you meant to use '{name}:0'?" if op is not None else self._near(name)
+            raise ValueError(
+                f"The name {obj!r} refers to an Operation, not a Tensor. Tensor names are '<op>:<i>'. {hint}"
+            )
         if op is None:
             raise KeyError(f"The name {obj!r} refers to an Operation not in the graph. {self._near(name)}")
         return op
@@ -289,10 +292,9 @@ class Graph:
 
     @contextlib.contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
-        """Prefix names inside the block; yields the scope with a trailing slash. "" or None: no scope; "a/": scope a again."""
-        if name:
-            if not (_SCOPE if self._name_stack else _NAME).match(name):
-                raise ValueError(f"'{name}' is not a valid scope name")
+        """Prefix names inside the block; yields the scope with a slash. "" or None: no scope; "a/": scope a again."""
+        if name and not (_SCOPE if self._name_stack else _NAME).match(name):
+            raise ValueError(f"'{name}' is not a valid scope name")
         before = self._name_stack
         if not name:
             inner = ""
@@ -312,7 +314,7 @@ class Graph:
 
     @contextlib.contextmanager
     def device(self, spec: Any) -> Iterator[None]:
-        """Ask for a device inside the block: text, DeviceSpec, a function of the Operation, or None to forget outer ones.
+        """Ask for a device inside the block: text, DeviceSpec, a function of the Operation, None to forget outer ones.
 
         Inner scopes win field by field. Raises ValueError for malformed text.
         """
@@ -392,41 +394,10 @@ class Graph:
         finally:
             self._attr_scope = before
 
-    # -- collections --------------------------------------------------------------------------------------------------
-
-    def add_to_collection(self, name: Any, value: Any) -> None:
-        """Append `value` to a collection."""
-        self._collections.setdefault(name, []).append(value)
-
-    def add_to_collections(self, names_: Any, value: Any) -> None:
-        """Append `value` to each of several collections, once to each."""
-        for name in (names_,) if isinstance(names_, str) else dict.fromkeys(names_):
-            self.add_to_collection(name, value)
-
-    def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
-        """A copy of a collection; with `scope`, the items whose name it matches (``re.match``)."""
-        items = list(self._collections.get(name, ()))
-        if scope is None:
-            return items
-        pattern = re.compile(scope)
-        return [item for item in items if hasattr(item, "name") and pattern.match(item.name)]
-
-    def get_collection_ref(self, name: Any) -> list[Any]:
-        """The collection itself; changes to it count."""
-        return self._collections.setdefault(name, [])
-
-    def get_all_collection_keys(self) -> list[Any]:
-        """The names of collections that are not empty."""
-        return [k for k, v in self._collections.items() if v and isinstance(k, str)]
-
-    def clear_collection(self, name: Any) -> None:
-        """Empty a collection."""
-        self._collections.pop(name, None)
-
     # -- exports ------------------------------------------------------------------------------------------------------
 
     def to_networkx(self) -> Any:
-        """A ``networkx.MultiDiGraph``: nodes by name (``op``, ``device``), edges with ``output``, ``input``, ``control``."""
+        """A ``networkx.MultiDiGraph``: nodes by name (``op``, ``device``), edges ``output``, ``input``, ``control``."""
         import networkx
 
         out = networkx.MultiDiGraph()

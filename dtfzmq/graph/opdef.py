@@ -156,7 +156,7 @@ def parse_signature(text: str) -> Signature:
 
 @dataclasses.dataclass
 class OpDef:
-    """The one declaration of an op. Exactly one of `kernel`, `make`, `start` is set, or none for ops the compiler knows.
+    """The one declaration of an op. One of `kernel`, `make`, `start` is set, or none for ops the compiler knows.
 
     See ``registry.op`` for what each field promises.
     """

@@ -206,7 +206,8 @@ def _convert_lists(
             raise TypeError(f"Expected list for '{arg.name}' argument to '{name}' Op, not {value!r}.")
         attrs[f"n_{arg.name}"] = len(value)
         for item in value:
-            tensors.append(convert_to_tensor(item, name=arg.name) if arg.mixed else _convert_one(name, arg, item, types))
+            one = convert_to_tensor(item, name=arg.name) if arg.mixed else _convert_one(name, arg, item, types)
+            tensors.append(one)
     return tensors, attrs
 
 
