@@ -1,0 +1,191 @@
+"""The baton: who runs the core, and that callers are answered whoever it is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from dtfzmq.base import errors
+from dtfzmq.base.loop import Completion, Loop
+from dtfzmq.base.threads import Pool
+
+
+@pytest.fixture(params=[0.0, 0.005], ids=["server", "client"])
+def loop(request: pytest.FixtureRequest) -> Iterator[Loop]:
+    loop = Loop(grace=request.param)
+    loop.add_ref()
+    yield loop
+    loop.release()
+
+
+def answered_by_pool(loop: Loop, pool: Pool, value: int) -> int:
+    done = Completion()
+    pool.submit(lambda: loop.call_soon(done.set, value))
+    return loop.wait(done, 10.0)
+
+
+def test_a_caller_runs_core_code_on_its_own_thread(loop: Loop) -> None:
+    ran: list[int] = []
+    with loop.held():
+        assert loop.held_here()
+        loop.call_soon(lambda: ran.append(threading.get_ident()))
+    assert ran == [threading.get_ident()]
+    assert not loop.held_here()
+
+
+def test_many_callers_are_all_answered(loop: Loop) -> None:
+    pool = Pool("answers")
+    wrong: list[tuple[int, int]] = []
+
+    def caller(k: int) -> None:
+        for i in range(200):
+            got = answered_by_pool(loop, pool, k * 1000 + i)
+            if got != k * 1000 + i:
+                wrong.append((k, i))
+
+    callers = [threading.Thread(target=caller, args=(k,)) for k in range(8)]
+    for c in callers:
+        c.start()
+    for c in callers:
+        c.join(30)
+    pool.close()
+    assert not wrong
+    assert not any(c.is_alive() for c in callers)
+
+
+def test_core_code_is_never_run_by_two_threads_at_once(loop: Loop) -> None:
+    inside = 0
+    most = 0
+
+    def enter() -> None:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        for _ in range(50):
+            pass
+        inside -= 1
+
+    def caller() -> None:
+        for _ in range(300):
+            with loop.held():
+                enter()
+            loop.call_soon(enter)
+
+    callers = [threading.Thread(target=caller) for _ in range(6)]
+    for c in callers:
+        c.start()
+    for c in callers:
+        c.join(30)
+    assert most == 1
+
+
+def test_a_wait_ends_at_its_deadline_and_leaves_the_loop_usable(loop: Loop) -> None:
+    with pytest.raises(errors.DeadlineExceededError):
+        loop.wait(Completion(), 0.02)
+    done = Completion()
+    loop.call_soon(done.set, 5)
+    assert loop.wait(done, 10.0) == 5
+
+
+def test_timers_fire_in_order_and_cancelled_ones_do_not(loop: Loop) -> None:
+    fired: list[str] = []
+    done = Completion()
+    with loop.held():
+        loop.call_later(0.02, done.set, None)
+        loop.call_later(0.01, fired.append, "b")
+        loop.call_later(0.005, fired.append, "a")
+        loop.call_later(0.001, fired.append, "never").cancel()
+    loop.wait(done, 10.0)
+    assert fired == ["a", "b"]
+
+
+def test_a_failing_call_is_logged_and_the_rest_goes_on(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    done = Completion()
+    loop.call_soon(fail)
+    loop.call_soon(done.set, "after")
+    assert loop.wait(done, 10.0) == "after"
+    assert "a call on the loop failed" in caplog.text
+
+
+def test_offloaded_work_runs_on_the_waiting_thread_without_the_baton(loop: Loop) -> None:
+    done = Completion()
+    seen: list[tuple[int, bool]] = []
+
+    def work() -> None:
+        seen.append((threading.get_ident(), loop.held_here()))
+        loop.call_soon(done.set, "worked")
+
+    with loop.held():
+        assert done.offload(work)
+        assert not done.offload(work)
+    assert loop.wait(done, 10.0) == "worked"
+    assert seen == [(threading.get_ident(), False)]
+
+
+def test_an_error_is_raised_to_the_caller(loop: Loop) -> None:
+    done = Completion()
+    loop.call_soon(done.fail, errors.AbortedError(None, None, "gone"))
+    with pytest.raises(errors.AbortedError, match="gone"):
+        loop.wait(done, 10.0)
+
+
+def test_ctrl_c_ends_a_wait_but_never_strikes_core_code(loop: Loop) -> None:
+    finished: list[bool] = []
+
+    def core() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(1000):
+            pass
+        finished.append(True)
+
+    done = Completion()
+    with pytest.raises(KeyboardInterrupt):
+        with loop.held():
+            core()
+    assert finished == [True]
+    with pytest.raises(KeyboardInterrupt):
+        loop.call_soon(os.kill, os.getpid(), signal.SIGINT)
+        loop.wait(done, 10.0)
+
+
+def test_waiting_on_the_baton_is_refused(loop: Loop) -> None:
+    with loop.held(), pytest.raises(RuntimeError, match="never end"):
+        loop.wait(Completion(), 1.0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform cannot fork")
+def test_an_inherited_loop_raises_in_a_forked_child(loop: Loop) -> None:
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            with loop.held():
+                pass
+        except RuntimeError:
+            code = 0
+        os._exit(code)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_the_pool_never_queues_work_behind_work_that_blocks() -> None:
+    pool = Pool("elastic")
+    gate = threading.Event()
+    ran = threading.Event()
+
+    def block() -> None:
+        gate.wait(10)
+
+    for _ in range(10):
+        pool.submit(block)
+    pool.submit(ran.set)
+    assert ran.wait(10)
+    gate.set()
+    pool.close()
