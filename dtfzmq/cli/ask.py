@@ -1,0 +1,41 @@
+"""One question to a server, without a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtfzmq.base import clock, errors
+from dtfzmq.client.config import ConfigProto
+from dtfzmq.client.connect import connect
+from dtfzmq.client.connection import Answer
+
+
+def as_target(text: str) -> str:
+    """A target from what people type: host:port is enough."""
+    return text if "://" in text else f"zmq://{text}"
+
+
+def ask(targets: list[str], message: Any, timeout: float) -> list[Any]:
+    """Send `message` to all `targets` at once; for each the reply, or the OpError that took its place.
+
+    Returns after `timeout` seconds at most; one that has not answered by then has a DeadlineExceededError.
+    """
+    connections, answers = [], []
+    found: list[Any] = []
+    deadline = clock.now() + timeout
+    try:
+        for target in targets:
+            connection, answer = connect(target, ConfigProto()), Answer()
+            connections.append(connection)
+            answers.append(answer)
+            with connection.loop.held():
+                connection.ask(message, answer)
+        for connection, answer in zip(connections, answers):
+            try:
+                found.append(connection.loop.wait(answer, max(0.0, deadline - clock.now())))
+            except errors.OpError as error:
+                found.append(error)
+    finally:
+        for connection in connections:
+            connection.close()
+    return found

@@ -1,0 +1,150 @@
+"""`dtfzmq run` with scripts that need no server, so that what is tested is the launcher alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kit.cluster import ROOT
+from tests.kit.waiting import wait_for
+
+Launcher = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Iterator[Launcher]:
+    """Starts `dtfzmq run OPTIONS -- python script ARGUMENTS`."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(program: str, options: str = "", *arguments: str) -> subprocess.Popen[str]:
+        script = tmp_path / "script.py"
+        script.write_text(textwrap.dedent(program))
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dtfzmq", "run", *options.split(), "--", sys.executable, str(script), *arguments],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)}, start_new_session=True,
+        )  # fmt: skip
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
+    out, _ = process.communicate(timeout=30)
+    return process.returncode, out
+
+
+def test_each_task_gets_its_place_in_the_cluster_and_its_name_before_each_line(launch: Launcher) -> None:
+    program = """
+        import json, os, sys
+        print(os.environ["TF_CONFIG"])
+        print(*sys.argv[1:])
+        print("no end", end="")
+    """
+    arguments = ["{ps_hosts}", "--hosts={worker_hosts}", "{job_name}{task_index}", "{target}", "{else}"]
+    code, out = finished(launch(program, "--ps 2 --workers 2 --ps-runs script", *arguments))
+    assert code == 0, out
+    lines = {label: re.findall(rf"^{label} *\| (.*)$", out, re.M) for label in ("ps/0", "ps/1", "worker/0", "worker/1")}
+    assert len(out.splitlines()) == sum(map(len, lines.values())) == 12, out
+    config = json.loads(lines["worker/1"][0])
+    cluster = config["cluster"]
+    assert config["task"] == {"type": "worker", "index": 1}
+    assert [len(cluster[job]) for job in ("ps", "worker")] == [2, 2]
+    assert len({*cluster["ps"], *cluster["worker"]}) == 4
+    hosts = ",".join(cluster["worker"])
+    target = f"zmq://{cluster['worker'][1]}"
+    assert lines["worker/1"][1] == f"{','.join(cluster['ps'])} --hosts={hosts} worker1 {target} {{else}}"
+    assert lines["ps/0"][1].split()[2] == "ps0"
+    assert lines["ps/0"][2] == "no end"
+
+
+def test_names_are_coloured_on_demand_only(launch: Launcher) -> None:
+    _, plain = finished(launch("print(1)", "--ps 0"))
+    _, coloured = finished(launch("print(1)", "--ps 0 --colour always"))
+    assert plain == "worker/0 | 1\n"
+    assert coloured == "\x1b[36mworker/0 | \x1b[0m1\n"
+
+
+def test_the_code_of_the_first_failure_ends_it_all(launch: Launcher) -> None:
+    program = """
+        import sys, time
+        if sys.argv[1] == "1": sys.exit(7)
+        time.sleep(60)
+    """
+    begin = time.monotonic()
+    code, out = finished(launch(program, "--ps 0 --workers 3", "{task_index}"))
+    assert code == 7
+    assert "worker/1 failed with exit code 7" in out
+    assert time.monotonic() - begin < 10
+
+
+def test_a_task_that_a_signal_ends_counts_as_failed(launch: Launcher) -> None:
+    code, out = finished(launch("import os; os.kill(os.getpid(), 9)", "--ps 0"))
+    assert code == 128 + 9, out
+
+
+def test_it_ends_with_the_chief_or_with_all(launch: Launcher) -> None:
+    program = """
+        import sys, time
+        if sys.argv[1] == "1":
+            time.sleep(1.0)
+            print("late")
+    """
+    code, out = finished(launch(program, "--ps 0 --workers 2 --stop-when all", "{task_index}"))
+    assert (code, "late" in out) == (0, True)
+    code, out = finished(launch(program, "--ps 0 --workers 2 --stop-when chief", "{task_index}"))
+    assert (code, "late" in out) == (0, False)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_every_task_within_a_second(launch: Launcher, number: int, tmp_path: Path) -> None:
+    program = """
+        import os, signal, subprocess, sys, time
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        grandchild = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+        open(f"pids{sys.argv[1]}", "w").write(f"{os.getpid()} {grandchild.pid}\\n")
+        time.sleep(60)
+    """
+    process = launch(program, "--ps 0 --workers 2", "{task_index}")
+    files = [tmp_path / "pids0", tmp_path / "pids1"]
+    wait_for(lambda: all(file.exists() and file.read_text().endswith("\n") for file in files), 20, "tasks starting")
+    begin = time.monotonic()
+    process.send_signal(number)
+    code, _ = finished(process)
+    assert code == 128 + number
+    assert time.monotonic() - begin < 1.0
+    for pid in " ".join(file.read_text() for file in files).split():
+        assert not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "command", "text"),
+    [
+        ([], [], "Say what to run after --"),
+        (["--workers", "0"], ["--", "true"], "at least one worker"),
+        (["--ps", "0"], ["--", "/no/such/program"], "/no/such/program"),
+    ],
+)
+def test_bad_usage_says_what_next(options: list[str], command: list[str], text: str) -> None:
+    process = subprocess.run(
+        [sys.executable, "-m", "dtfzmq", "run", *options, *command],
+        capture_output=True, text=True, timeout=30, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert process.returncode == 1
+    assert text in process.stderr

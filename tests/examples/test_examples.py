@@ -1,0 +1,123 @@
+"""Every program in examples/ runs on real processes and says what it should."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.kit.cluster import ROOT, Cluster
+
+EXAMPLES = ROOT / "examples"
+Processes = Callable[..., Cluster]
+
+
+def launched(*arguments: str, timeout: float = 50) -> str:
+    """What `dtfzmq run` prints; it must succeed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "dtfzmq", "run", *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def script(name: str, *arguments: str) -> list[str]:
+    return ["--", sys.executable, str(EXAMPLES / name), *arguments]
+
+
+REPLICA = ["--ps_hosts", "{ps_hosts}", "--worker_hosts", "{worker_hosts}"]
+REPLICA += ["--job_name", "{job_name}", "--task_index", "{task_index}"]
+
+
+def test_hello(processes: Processes) -> None:
+    hello = processes({"unused": 1}).script(EXAMPLES / "hello.py")
+    assert hello.wait() == 0
+    assert hello.output() == "Hello, distributed dtfzmq!\n"
+
+
+def test_two_tasks(processes: Processes) -> None:
+    cluster = processes({"local": 2})
+    ends = [
+        cluster.script(EXAMPLES / "two_tasks.py", "--hosts", "{local_hosts}", "--task_index", str(i), index=i)
+        for i in (1, 0)
+    ]
+    assert ends[1].wait() == 0, ends[1].output()
+    assert "mean by two tasks: 49.5 by numpy: 49.5" in ends[1].output()
+    assert ends[0].process.poll() is None
+    assert ends[0].terminate() == 0
+
+
+def test_two_devices(processes: Processes) -> None:
+    program = processes({"unused": 1}).script(EXAMPLES / "two_devices.py")
+    assert program.wait() == 0, program.output()
+    devices, total = program.output().splitlines()
+    names = [f"/job:local/replica:0/task:0/device:CPU:{i}" for i in range(2)]
+    assert devices == f"devices: {' '.join(names)}"
+    assert len({float(number) for number in re.findall(r"[\d.]+", total)}) == 1
+
+
+def test_a_remote_client_of_two_ps_and_a_worker(processes: Processes) -> None:
+    cluster = processes({"ps": 2, "worker": 1})
+    cluster.start_all()
+    client = cluster.script(EXAMPLES / "remote_client.py", "--target", cluster.target("worker"))
+    assert client.wait() == 0, client.output()
+    accuracy = re.search(r"after 300 steps: loss [\d.]+, accuracy ([\d.]+)", client.output())
+    assert accuracy and float(accuracy[1]) > 0.9, client.output()
+
+
+def test_in_graph_replication() -> None:
+    program = script("in_graph.py", "--target", "{target}", "--worker_hosts", "{worker_hosts}")
+    out = launched("--ps", "1", "--workers", "2", "--workers-run", "serve", *program)
+    assert "weights [1.0, -2.0, 0.5]" in out
+
+
+def test_between_graph_replication_asynchronous() -> None:
+    program = script("between_graph_async.py", *REPLICA)
+    out = launched("--ps", "2", "--workers", "2", "--ps-runs", "script", *program)
+    found = re.findall(r"worker (\d): global step (\d+), loss [\d.e-]+, weights (\[.*?\]), bias (\[.*?\])", out)
+    assert {line[0] for line in found} == {"0", "1"}, out
+    for _, step, weights, bias in found:
+        assert 400 <= int(step) <= 410
+        assert (weights, bias) == ("[1.0, -2.0, 0.5]", "[3.0]")
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_between_graph_replication_synchronous(workers: int) -> None:
+    program = script("between_graph_sync.py", *REPLICA)
+    out = launched("--ps", "1", "--workers", str(workers), "--ps-runs", "script", *program)
+    assert re.search(r"after 10 steps: weights .*, equal: True", out), out
+
+
+def test_digits() -> None:
+    out = launched("--ps", "1", "--workers", "2", "--workers-run", "serve", "--status", *script("digits.py"))
+    assert re.search(r"\[#{30}\] step 1500 ", out), out
+    result = re.search(r"1501 steps in [\d.]+ s \(\d+ steps/s\), held-out accuracy ([\d.]+)%", out)
+    assert result and float(result[1]) >= 95, out
+    for task in ("/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1"):
+        moved = re.search(rf"{task} +up .*\n(?: .*\n)*? +moved +sent ([\d.]+ \w+), received ([\d.]+ \w+)", out)
+        assert moved, out
+        assert not moved[1].startswith("0 ") and not moved[2].startswith("0 "), out
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+def test_an_example_is_short_and_says_what_it_is(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.count("\n") < 80
+    assert "import dtfzmq as tf\n" in text
+    assert re.match(r'"""[A-Z]', text)
+
+
+def test_ctrl_c_ends_an_example_in_join(processes: Processes) -> None:
+    cluster = processes({"local": 2})
+    task = cluster.script(EXAMPLES / "two_tasks.py", "--hosts", "{local_hosts}", "--task_index", "1")
+    cluster_up = cluster.script(EXAMPLES / "two_tasks.py", "--hosts", "{local_hosts}", "--task_index", "0", index=1)
+    assert cluster_up.wait() == 0
+    task.send(signal.SIGINT)
+    assert task.wait(1.5) != 0
+    assert "KeyboardInterrupt" in task.output()
