@@ -140,7 +140,7 @@ class Cluster:
         """Start `dtfzmq serve` for one task; with `wait` it has bound its port when this returns."""
         cluster = json.dumps(self.spec)
         serve = [sys.executable, "-m", "dtfzmq", "serve", "--cluster", cluster, "--job", job, "--task", str(index)]
-        task = self._run(f"{job}/{index}", [*serve, *options], {})
+        task = self.run(f"{job}/{index}", [*serve, *options])
         if wait:
             task.wait_printed("ready at")
         return task
@@ -159,13 +159,14 @@ class Cluster:
             for name, tasks in self.spec.items():
                 argument = argument.replace(f"{{{name}_hosts}}", ",".join(tasks))
             filled.append(argument)
-        return self._run(f"{job}/{index}", [sys.executable, str(path), *filled], {"TF_CONFIG": config})
+        return self.run(f"{job}/{index}", [sys.executable, str(path), *filled], {"TF_CONFIG": config})
 
-    def _run(self, name: str, argv: Sequence[str], environment: Mapping[str, str]) -> Task:
+    def run(self, name: str, argv: Sequence[str], environment: Mapping[str, str] | None = None) -> Task:
+        """Run any command as one of this cluster's processes."""
         if name in self.tasks:
             self.tasks[name].end()
         log = self.folder / f"{name.replace('/', '-')}.log"
-        task = Task(name, argv, {**self._environment, **environment}, log, self.folder)
+        task = Task(name, argv, {**self._environment, **(environment or {})}, log, self.folder)
         self.tasks[name] = task
         return task
 
