@@ -34,7 +34,8 @@ def command(text: str) -> list[str]:
 def test_the_cluster_in_three_shells(processes: Callable[..., Cluster]) -> None:
     cluster = processes({"ps": 1, "worker": 2})
     theirs = ["localhost:2222", "localhost:2223", "localhost:2224"]
-    ours = dict(zip(theirs, [*cluster.spec["ps"], *cluster.spec["worker"]]))
+    ports = [address.rpartition(":")[2] for address in [*cluster.spec["ps"], *cluster.spec["worker"]]]
+    ours = dict(zip(theirs, [f"localhost:{port}" for port in ports]))
 
     def here(text: str) -> str:
         for readme, address in ours.items():
