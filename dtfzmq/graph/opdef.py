@@ -41,13 +41,23 @@ class Sample:
     """Arguments of one call of an op's builder, from which the registry's tests are made.
 
     `args` are arrays or Python values, one per input (a list for a list input); `attrs` attributes by name.
-    `differentiable=False` leaves the sample out of the gradient check, e.g. at a kink.
+    `differentiable=False` leaves the sample out of the gradient check, e.g. at a kink. `fails` is the error class with
+    which the kernel must end. `values=False`: shape and dtype are checked, the values differ from run to run.
     """
 
-    def __init__(self, *args: Any, differentiable: bool = True, **attrs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        differentiable: bool = True,
+        fails: type[BaseException] | None = None,
+        values: bool = True,
+        **attrs: Any,
+    ) -> None:
         self.args = args
         self.attrs = attrs
         self.differentiable = differentiable
+        self.fails = fails
+        self.values = values
 
 
 @dataclasses.dataclass(frozen=True)
