@@ -81,7 +81,8 @@ def _children() -> frozenset[int]:
                     parent = int(file.read().rpartition(")")[2].split()[1])
             except (OSError, ValueError, IndexError):
                 continue
-            if parent == mine:
+            # Python's own tracker of shared memory starts at first use and stays for the life of the process.
+            if parent == mine and "multiprocessing.resource_tracker" not in _command_line(int(entry)):
                 found.add(int(entry))
     return frozenset(found)
 
