@@ -1,0 +1,80 @@
+"""`dtfzmq status`: every task of a cluster, up or down, and what it is doing."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from dtfzmq.base import clock, errors, names
+from dtfzmq.cli.ask import as_target, ask
+from dtfzmq.wire import messages
+
+Report = dict[str, Any]
+
+
+def add_parser(verbs: Any) -> None:
+    """Add this verb to the command's parser."""
+    parser = verbs.add_parser(
+        "status",
+        help="show the tasks of a cluster",
+        description="Shows every task of the cluster that a server belongs to. Exit code 0 if all of them are up.",
+    )
+    parser.add_argument("target", metavar="TARGET", help="host:port or zmq://host:port of any of its servers")
+    parser.add_argument("--timeout", type=float, default=1.5, help="seconds after which a silent task is down (1.5)")
+    parser.set_defaults(call=lambda arguments: show(as_target(arguments.target), arguments.timeout))
+
+
+def show(target: str, timeout: float) -> int:
+    """Print the account of each task of the cluster of `target`; 1 if one is down."""
+    begin = clock.now()
+    (first,) = ask([target], messages.Status(), timeout)
+    if isinstance(first, errors.OpError):
+        print(f"{target}  down  {type(first).__name__}: {first.message}")
+        return 1
+    tasks = cluster_of(first.report)
+    others = [name for name in tasks if name != first.report["task"]]
+    left = max(0.5, timeout - (clock.now() - begin))
+    answers = dict(zip(others, ask([as_target(tasks[name]) for name in others], messages.Status(), left)))
+    answers[first.report["task"]] = first
+    for name, address in tasks.items():
+        for line in lines(name, address, answers[name]):
+            print(line)
+    return int(any(isinstance(answer, errors.OpError) for answer in answers.values()))
+
+
+def cluster_of(report: Report) -> dict[str, str]:
+    """Full name of each task -> its address."""
+    return {
+        names.task_name(job, int(index)): address
+        for job, tasks in sorted(report["cluster"].items())
+        for index, address in sorted(tasks.items(), key=lambda pair: int(pair[0]))
+    }
+
+
+def lines(name: str, address: str, answer: Any) -> Iterator[str]:
+    """What is printed of one task."""
+    if isinstance(answer, errors.OpError):
+        yield f"{name:<32} down  {address}  {type(answer).__name__}: {answer.message}"
+        return
+    report = answer.report
+    yield f"{name:<32} up    {address}  pid {report['pid']}  for {report['uptime']:.0f} s, {size(report['memory'])}"
+    yield f"  devices   {'  '.join(report['devices'])}"
+    running = sum(session["running"] for session in report["sessions"])
+    yield f"  sessions  {len(report['sessions'])} as their master, {running} steps running"
+    for session in report["sessions"]:
+        yield f"    {session['handle']}  of {session['client']}, {session['running']} steps running"
+    yield f"  steps     {report['steps']['done']} done, {report['steps']['running']} running"
+    yield f"  moved     sent {size(report['sent'])}, received {size(report['received'])}"
+    for link in report["links"]:
+        moved = f"sent {size(link['sent'])}, received {size(link['received'])}"
+        yield f"  link      {link['peer']}  {link['state']}  {moved}"
+
+
+def size(nbytes: float) -> str:
+    """Bytes for people, in a binary unit."""
+    units = ["B", "KiB", "MiB", "GiB"]
+    while nbytes >= 1024 and len(units) > 1:
+        nbytes /= 1024
+        del units[0]
+    return f"{nbytes:.0f} {units[0]}" if nbytes >= 100 or units[0] == "B" else f"{nbytes:.1f} {units[0]}"
