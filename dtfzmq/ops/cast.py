@@ -1,0 +1,126 @@
+"""Changes of element type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dtfzmq.base import dtypes
+from dtfzmq.graph.convert import convert_to_tensor
+from dtfzmq.graph.graph import Tensor
+from dtfzmq.graph.registry import NO_GRAD, Sample, op
+from dtfzmq.graph.shape_rules import same
+from dtfzmq.ops.raw import raw
+from dtfzmq.ops.samples import ints, mat
+
+
+def _cast_kernel(node: Any, env: Any) -> Any:
+    to = node.attrs["DstT"].np_dtype
+    if to.kind in "iu":
+        return lambda x: np.trunc(x).astype(to) if x.dtype.kind == "f" else x.astype(to)
+    if to.kind in "fb":
+        return lambda x: (x.real if x.dtype.kind == "c" else x).astype(to)
+    return lambda x: x.astype(to)
+
+
+def _cast_grad(n: Any, g: Tensor) -> tuple[Tensor | None]:
+    source = n.inputs[0].dtype.base_dtype
+    differentiable = source.is_floating or source.is_complex
+    return (raw.Cast(g, DstT=source) if differentiable else None,)
+
+
+_cast = op(
+    "Cast", "x: T; DstT: type -> y: DstT", shape=same, make=_cast_kernel, grad=_cast_grad,
+    samples=[
+        Sample(mat(2, 3), DstT=dtypes.float64),
+        Sample(mat(2, 3), DstT=dtypes.int32),
+        Sample(ints(0, 1, 5), DstT=dtypes.bool_),
+        Sample(ints(0, 1, 5), DstT=dtypes.float16),
+    ],
+)  # fmt: skip
+
+
+def _bitcast_shape(n: Any) -> list[Any]:
+    source, to = n.inputs[0].dtype.base_dtype.size, n.attrs["type"].size
+    shape = n.inputs[0].shape
+    known = shape.dims_or_none
+    if known is None or source == to:
+        return [shape]
+    if source > to:
+        return [shape.concatenate([source // to])]
+    if not known or known[-1] not in (None, to // source):
+        raise ValueError(f"Cannot bitcast due to shape: the last size of {shape} must be {to // source}.")
+    return [shape[:-1]]
+
+
+def _bitcast_kernel(node: Any, env: Any) -> Any:
+    to = node.attrs["type"].np_dtype
+
+    def bitcast(x: np.ndarray) -> np.ndarray:
+        x = np.ascontiguousarray(x)
+        if x.dtype.itemsize > to.itemsize:
+            return x[..., None].view(to)
+        return x.view(to)[..., 0] if x.dtype.itemsize < to.itemsize else x.view(to)
+
+    return bitcast
+
+
+_bitcast = op(
+    "Bitcast", "input: N; type: type -> output: type", shape=_bitcast_shape, make=_bitcast_kernel,
+    grad=NO_GRAD("bits, not values"),
+    samples=[Sample(mat(2, 3), type=dtypes.int64), Sample(mat(2, 2, dtype="float32"), type=dtypes.int64)],
+)  # fmt: skip
+
+
+def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
+    """x as `dtype`: fractions are cut off, numbers not 0 are true. x itself if it has that type; IndexedSlices keep theirs."""
+    to = dtypes.as_dtype(dtype).base_dtype
+    if hasattr(x, "dense_shape") and hasattr(x, "values"):
+        return type(x)(cast(x.values, to, name), x.indices, x.dense_shape)
+    x = convert_to_tensor(x, name="x")
+    if x.dtype.base_dtype is to:
+        return x
+    return _cast(x, DstT=to, name=name)
+
+
+def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
+    """The bytes of `input` read as another type; the last axis grows or goes if the sizes differ."""
+    return _bitcast(input, type=dtypes.as_dtype(type), name=name)
+
+
+def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
+    """cast that clips to the range of `dtype` first."""
+    value = convert_to_tensor(value, name="value")
+    to = dtypes.as_dtype(dtype).base_dtype
+    source = value.dtype.base_dtype
+    if source.min < to.min:
+        value = raw.Maximum(value, convert_to_tensor(to.min, dtype=source))
+    if source.max > to.max:
+        value = raw.Minimum(value, convert_to_tensor(to.max, dtype=source))
+    return cast(value, to, name or "saturate_cast")
+
+
+def to_float(x: Any, name: str = "ToFloat") -> Tensor:
+    """cast to float32."""
+    return cast(x, dtypes.float32, name)
+
+
+def to_double(x: Any, name: str = "ToDouble") -> Tensor:
+    """cast to float64."""
+    return cast(x, dtypes.float64, name)
+
+
+def to_int32(x: Any, name: str = "ToInt32") -> Tensor:
+    """cast to int32."""
+    return cast(x, dtypes.int32, name)
+
+
+def to_int64(x: Any, name: str = "ToInt64") -> Tensor:
+    """cast to int64."""
+    return cast(x, dtypes.int64, name)
+
+
+def to_bfloat16(x: Any, name: str = "ToBFloat16") -> Tensor:
+    """cast to bfloat16."""
+    return cast(x, dtypes.bfloat16, name)

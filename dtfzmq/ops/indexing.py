@@ -1,0 +1,457 @@
+"""Parts of a tensor: slice, strided slice and [], gather, where, masks, one-hot, pad, reverse, cumulative sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dtfzmq.base.shapes import UNKNOWN, TensorShape
+from dtfzmq.graph.graph import Tensor
+from dtfzmq.graph.registry import NO_GRAD, Sample, op
+from dtfzmq.graph.shape_rules import same
+from dtfzmq.ops.array import invalid, shape_like
+from dtfzmq.ops.indexed_slices import rows
+from dtfzmq.ops.raw import raw
+from dtfzmq.ops.samples import bits, ints, mat
+from dtfzmq.ops.static import constant_value, dims, value_as_shape
+from dtfzmq.ops.strided import StridedSpec
+
+
+def _slice_shape(n: Any) -> list[TensorShape]:
+    known, begin, sizes = dims(n.inputs[0]), constant_value(n.inputs[1]), constant_value(n.inputs[2])
+    if known is None:
+        return [UNKNOWN]
+    if sizes is None:
+        return [TensorShape([None] * len(known))]
+    if sizes.size != len(known):
+        raise ValueError(f"size must have one number per axis of {n.inputs[0].shape}, not {sizes.tolist()}.")
+    out: list[int | None] = []
+    for i, length in enumerate(sizes.tolist()):
+        whole = known[i]
+        if length >= 0:
+            out.append(length)
+            if whole is not None and begin is not None and begin[i] + length > whole:
+                raise ValueError(f"Slice of size {length} from {begin[i]} is out of range for axis {i} of size {whole}.")
+        else:
+            out.append(None if whole is None or begin is None else whole - int(begin[i]))
+    return [TensorShape(out)]
+
+
+def _slices(x: np.ndarray, begin: np.ndarray, size: np.ndarray) -> tuple[slice, ...]:
+    out = []
+    for i, (b, length, whole) in enumerate(zip(begin.tolist(), size.tolist(), x.shape)):
+        length = whole - b if length == -1 else length
+        if not 0 <= b <= whole or not 0 <= length <= whole - b:
+            raise invalid(f"Expected size[{i}] in [0, {max(whole - b, 0)}], but got {length}")
+        out.append(slice(b, b + length))
+    if len(out) != x.ndim:
+        raise invalid(f"Expected begin and size arguments to be 1-D tensors of size {x.ndim}, but got {begin.shape}")
+    return tuple(out)
+
+
+def _slice_grad_kernel(g: np.ndarray, shape: np.ndarray, begin: np.ndarray) -> np.ndarray:
+    out = np.zeros(tuple(shape.tolist()), g.dtype)
+    out[tuple(slice(b, b + d) for b, d in zip(begin.tolist(), g.shape))] = g
+    return out
+
+
+_slice = op(
+    "Slice", "input: T, begin: I, size: I -> output: T", shape=_slice_shape,
+    kernel=lambda x, begin, size: x[_slices(x, begin, size)],
+    grad=lambda n, g: (raw.SliceGrad(g, shape_like(n, g), n.inputs[1]), None, None),
+    samples=[Sample(mat(3, 4), ints(1, 2), ints(2, 2)), Sample(mat(3, 4), ints(1, 0), ints(-1, 2))],
+)  # fmt: skip
+_slice_grad = op(
+    "SliceGrad", "grad: N, shape: I, begin: I -> output: N", shape=lambda n: [value_as_shape(n.inputs[1])],
+    kernel=_slice_grad_kernel,
+    grad=lambda n, g: (raw.Slice(g, n.inputs[2], raw.Shape(n.inputs[0])), None, None),
+    samples=[Sample(mat(2, 2), ints(3, 4), ints(1, 2))],
+)  # fmt: skip
+
+_MASKS = (
+    "begin_mask: int = 0, end_mask: int = 0, ellipsis_mask: int = 0, new_axis_mask: int = 0, shrink_axis_mask: int = 0"
+)
+
+
+def _masks(n: Any) -> dict[str, int]:
+    return {k: n.attrs[k] for k in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")}
+
+
+def _strided_shape(n: Any) -> list[TensorShape]:
+    known = dims(n.inputs[0])
+    bounds = [constant_value(t) for t in n.inputs[1:4]]
+    if known is None:
+        return [UNKNOWN]
+    if any(b is None for b in bounds):
+        count = next((b.size for b in bounds if b is not None), None) or (dims(n.inputs[1]) or (None,))[0]
+        if count is None or n.attrs["ellipsis_mask"] or n.attrs["new_axis_mask"]:
+            return [UNKNOWN]
+        gone = bin(n.attrs["shrink_axis_mask"]).count("1")
+        free = [None] * (count - gone)
+        return [TensorShape([*free, *known[count:]])]
+    return [TensorShape(StridedSpec(n.attrs).static(known, *bounds))]
+
+
+def _strided_kernel(node: Any, env: Any) -> Any:
+    spec = StridedSpec(node.attrs)
+    memo: list[Any] = [None, None]
+
+    def strided(x: np.ndarray, begin: np.ndarray, end: np.ndarray, strides: np.ndarray) -> np.ndarray:
+        key = (begin.tobytes(), end.tobytes(), strides.tobytes(), x.shape)
+        if memo[0] != key:
+            memo[1] = spec.index(x.shape, begin, end, strides)
+            memo[0] = key
+        return x[memo[1]]
+
+    return strided
+
+
+def _strided_grad(n: Any, g: Tensor) -> tuple[Tensor, None, None, None]:
+    shape = shape_like(n, g)
+    return raw.StridedSliceGrad(shape, *n.inputs[1:4], g, **_masks(n)), None, None, None
+
+
+def _strided_grad_kernel(node: Any, env: Any) -> Any:
+    spec = StridedSpec(node.attrs)
+
+    def back(shape: Any, begin: np.ndarray, end: np.ndarray, strides: np.ndarray, dy: np.ndarray) -> np.ndarray:
+        dy = np.asarray(dy)
+        out = np.zeros(tuple(shape.tolist()), dy.dtype)
+        out[spec.index(out.shape, begin, end, strides)] = dy
+        return out
+
+    return back
+
+
+def _strided_grad_grad(n: Any, g: Tensor) -> tuple[None, None, None, None, Tensor]:
+    return None, None, None, None, raw.StridedSlice(g, *n.inputs[1:4], **_masks(n))
+
+
+_strided_slice = op(
+    "StridedSlice", f"input: T, begin: I, end: I, strides: I; {_MASKS} -> output: T", shape=_strided_shape,
+    make=_strided_kernel, grad=_strided_grad,
+    samples=[
+        Sample(mat(4, 5), ints(1, 0), ints(3, 5), ints(1, 2)),
+        Sample(mat(4, 5), ints(-1), ints(0), ints(1), shrink_axis_mask=1),
+        Sample(mat(4, 5), ints(0, 0), ints(0, 2), ints(1, 1), ellipsis_mask=1),
+        Sample(mat(4, 5), ints(3, 0), ints(0, 0), ints(-1, 1), end_mask=2, new_axis_mask=0),
+        Sample(mat(3), ints(0, 0), ints(0, 0), ints(1, 1), new_axis_mask=2, begin_mask=1, end_mask=1),
+    ],
+)  # fmt: skip
+_strided_slice_grad = op(
+    "StridedSliceGrad", f"shape: I, begin: I, end: I, strides: I, dy: N; {_MASKS} -> output: N",
+    shape=lambda n: [value_as_shape(n.inputs[0])], make=_strided_grad_kernel, grad=_strided_grad_grad,
+    samples=[Sample(ints(4, 5), ints(1, 0), ints(3, 5), ints(1, 2), mat(2, 3))],
+)  # fmt: skip
+
+
+def _gather_shape(n: Any) -> list[TensorShape]:
+    known, inner, axis = dims(n.inputs[0]), dims(n.inputs[1]), constant_value(n.inputs[2])
+    if known is None or inner is None:
+        return [UNKNOWN]
+    if axis is None:
+        return [TensorShape([None] * (len(known) - 1 + len(inner)))]
+    a = int(axis)
+    if not -len(known) <= a < len(known):
+        raise ValueError(f"gather axis {a} is out of range for params of shape {n.inputs[0].shape}.")
+    a %= len(known)
+    return [TensorShape([*known[:a], *inner, *known[a + 1 :]])]
+
+
+def _gather_kernel(params: np.ndarray, indices: np.ndarray, axis: np.ndarray) -> np.ndarray:
+    a = int(axis)
+    indices = np.asarray(indices)
+    size = params.shape[a]
+    if indices.size and (indices.min() < 0 or indices.max() >= size):
+        flat = indices.reshape(-1)
+        where = int(np.flatnonzero((flat < 0) | (flat >= size))[0])
+        at = ",".join(str(i) for i in np.unravel_index(where, indices.shape)) if indices.ndim else ""
+        raise invalid(f"indices{f'[{at}]' if at else ''} = {flat[where]} is not in [0, {size})")
+    return np.take(params, indices, a)
+
+
+def _gather_grad(n: Any, g: Tensor) -> tuple[Any, None, None]:
+    params, indices, axis = n.inputs
+    if axis_is(axis, 0):
+        return rows(g, indices, shape_like(n, g)), None, None
+    return raw.GatherGrad(g, shape_like(n, g), indices, axis), None, None
+
+
+def axis_is(axis: Tensor, value: int) -> bool:
+    """True if an axis is known while building to be `value`."""
+    known = constant_value(axis)
+    return known is not None and int(known) == value
+
+
+def _gather_grad_kernel(g: np.ndarray, shape: np.ndarray, indices: np.ndarray, axis: np.ndarray) -> np.ndarray:
+    out = np.zeros(tuple(shape.tolist()), g.dtype)
+    a = int(axis) % out.ndim
+    moved = np.moveaxis(np.asarray(g).reshape(*out.shape[:a], -1, *out.shape[a + 1 :]), a, 0)
+    np.add.at(np.moveaxis(out, a, 0), np.asarray(indices).reshape(-1), moved)
+    return out
+
+
+_gather = op(
+    "GatherV2", "params: T, indices: I, axis: I2 -> output: T", shape=_gather_shape, kernel=_gather_kernel,
+    grad=_gather_grad,
+    samples=[
+        Sample(mat(4, 3), ints(2, 0, 2), np.int32(0)),
+        Sample(mat(3, 4), ints(1, 3), np.int32(1)),
+        Sample(mat(3, 4), np.array([[1, 3], [0, 0]], np.int64), np.int32(-1)),
+        Sample(mat(4), np.int32(2), np.int32(0)),
+    ],
+)  # fmt: skip
+_gather_grad_op = op(
+    "GatherGrad", "grad: N, shape: I, indices: I2, axis: I3 -> output: N",
+    shape=lambda n: [value_as_shape(n.inputs[1])], kernel=_gather_grad_kernel,
+    grad=lambda n, g: (raw.GatherV2(g, n.inputs[2], n.inputs[3]), None, None, None),
+    samples=[Sample(mat(3, 2), ints(3, 4), ints(1, 1), np.int32(1))],
+)  # fmt: skip
+
+
+def _gather_nd_shape(n: Any) -> list[TensorShape]:
+    known, inner = dims(n.inputs[0]), dims(n.inputs[1])
+    if known is None or inner is None or not inner or inner[-1] is None:
+        return [UNKNOWN]
+    if inner[-1] > len(known):
+        raise ValueError(f"indices.shape[-1] must be <= params.rank, but are {inner[-1]} and {len(known)}")
+    return [TensorShape([*inner[:-1], *known[inner[-1] :]])]
+
+
+def _nd_index(indices: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, ...]:
+    index = tuple(np.moveaxis(indices, -1, 0))
+    for i, part in enumerate(index):
+        if part.size and (part.min() < 0 or part.max() >= shape[i]):
+            flat = indices.reshape(-1, indices.shape[-1])
+            bad = int(np.flatnonzero(((flat < 0) | (flat >= np.array(shape[: flat.shape[-1]]))).any(-1))[0])
+            raise invalid(f"indices[{bad}] = {flat[bad].tolist()} does not index into shape {list(shape)}")
+    return index
+
+
+def _scatter_nd_kernel(indices: np.ndarray, updates: np.ndarray, shape: np.ndarray) -> np.ndarray:
+    out = np.zeros(tuple(shape.tolist()), np.asarray(updates).dtype)
+    np.add.at(out, _nd_index(indices, out.shape), updates)
+    return out
+
+
+_gather_nd = op(
+    "GatherNd", "params: T, indices: I -> output: T", shape=_gather_nd_shape,
+    kernel=lambda params, indices: params[_nd_index(indices, params.shape)],
+    grad=lambda n, g: (raw.ScatterNd(n.inputs[1], g, raw.Cast(raw.Shape(n.inputs[0]), DstT=n.inputs[1].dtype)), None),
+    samples=[
+        Sample(mat(3, 4), np.array([[0, 1], [2, 3]], np.int32)),
+        Sample(mat(3, 4), np.array([[2], [2]], np.int64)),
+    ],
+)  # fmt: skip
+_scatter_nd = op(
+    "ScatterNd", "indices: I, updates: N, shape: I -> output: N", shape=lambda n: [value_as_shape(n.inputs[2])],
+    kernel=_scatter_nd_kernel, grad=lambda n, g: (None, raw.GatherNd(g, n.inputs[0]), None),
+    samples=[Sample(np.array([[0, 1], [2, 3], [0, 1]], np.int32), mat(3), ints(3, 4))],
+)  # fmt: skip
+
+
+def _one_hot_shape(n: Any) -> list[TensorShape]:
+    known, depth, axis = dims(n.inputs[0]), constant_value(n.inputs[1]), n.attrs["axis"]
+    if known is None:
+        return [UNKNOWN]
+    a = axis % (len(known) + 1)
+    return [TensorShape([*known[:a], None if depth is None else int(depth), *known[a:]])]
+
+
+def _one_hot_kernel(node: Any, env: Any) -> Any:
+    axis = node.attrs["axis"]
+
+    def one_hot(indices: np.ndarray, depth: np.ndarray, on: np.ndarray, off: np.ndarray) -> np.ndarray:
+        indices = np.asarray(indices)
+        a = axis % (indices.ndim + 1)
+        hot = np.expand_dims(indices, a) == np.arange(int(depth)).reshape((-1,) + (1,) * (indices.ndim - a))
+        return np.where(hot, on, off)
+
+    return one_hot
+
+
+_one_hot = op(
+    "OneHot", "indices: I, depth: int32, on_value: T, off_value: T; axis: int = -1 -> output: T",
+    shape=_one_hot_shape, make=_one_hot_kernel, grad=NO_GRAD("of integer indices"),
+    samples=[
+        Sample(ints(0, 2, -1), np.int32(3), np.float32(1), np.float32(0)),
+        Sample(ints(0, 2), np.int32(3), np.float32(5), np.float32(-1), axis=0),
+    ],
+)  # fmt: skip
+
+
+def _select_shape(n: Any) -> list[TensorShape]:
+    condition, x, y = (t.shape for t in n.inputs)
+    merged = x.merge_with(y)
+    if condition.ndims not in (None, 0, 1) and merged.ndims is not None:
+        merged = merged.merge_with(condition)
+    elif condition.ndims == 1 and merged.ndims is not None and merged.ndims >= 1:
+        merged = merged.merge_with(condition.concatenate(TensorShape([None] * (merged.ndims - 1))))
+    return [merged]
+
+
+def _select_kernel(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if condition.ndim == 0:
+        return x if condition else y
+    if condition.shape != x.shape:
+        if condition.ndim != 1 or x.ndim < 1 or len(condition) != x.shape[0]:
+            raise invalid(
+                f"Inputs to operation Select must have the same size and shape. Input 0: {list(condition.shape)} "
+                f"!= input 1: {list(x.shape)}"
+            )
+        condition = condition.reshape((-1,) + (1,) * (x.ndim - 1))
+    if x.shape != y.shape:
+        raise invalid(f"Inputs to operation Select must have the same shape, not {list(x.shape)} and {list(y.shape)}")
+    return np.where(condition, x, y)
+
+
+def _select_grad(n: Any, g: Tensor) -> tuple[None, Tensor, Tensor]:
+    zeros = raw.ZerosLike(g)
+    return None, raw.Select(n.inputs[0], g, zeros), raw.Select(n.inputs[0], zeros, g)
+
+
+_select = op(
+    "Select", "condition: bool, t: T, e: T -> output: T", shape=_select_shape, kernel=_select_kernel,
+    grad=_select_grad,
+    samples=[
+        Sample(bits(2, 3), mat(2, 3), mat(2, 3, seed=1)),
+        Sample(bits(2, seed=1), mat(2, 3), mat(2, 3, seed=1)),
+        Sample(np.bool_(True), mat(2), mat(2, seed=1)),
+    ],
+)  # fmt: skip
+_where_op = op(
+    "Where", "input: T -> index: int64", shape=lambda n: [TensorShape([None, n.inputs[0].shape.ndims])],
+    kernel=lambda x: np.argwhere(x), grad=NO_GRAD("index"), samples=[Sample(bits(2, 3))],
+)  # fmt: skip
+
+
+def _pad_widths(paddings: np.ndarray, rank: int) -> list[tuple[int, int]]:
+    if paddings.shape != (rank, 2) or paddings.size and paddings.min() < 0:
+        raise invalid(f"Paddings must be {rank} pairs of numbers >= 0, not {paddings.tolist()}")
+    return [(int(a), int(b)) for a, b in paddings]
+
+
+def _pad_shape(n: Any) -> list[TensorShape]:
+    known, paddings = dims(n.inputs[0]), constant_value(n.inputs[1])
+    if known is None:
+        return [UNKNOWN]
+    if paddings is None:
+        return [TensorShape([None] * len(known))]
+    if paddings.shape != (len(known), 2):
+        raise ValueError(f"paddings must be of shape ({len(known)}, 2) for {n.inputs[0].shape}, not {paddings.shape}.")
+    return [TensorShape([None if d is None else d + int(a) + int(b) for d, (a, b) in zip(known, paddings)])]
+
+
+def _pad_grad(n: Any, g: Tensor) -> tuple[Any, ...]:
+    begin = raw.Reshape(raw.Slice(n.inputs[1], ints(0, 0), ints(-1, 1)), ints(-1))
+    sizes = raw.Cast(raw.Shape(n.inputs[0]), DstT=n.inputs[1].dtype)
+    return (raw.Slice(g, begin, sizes), *[None] * (len(n.inputs) - 1))
+
+
+_PADS = np.array([[1, 1], [2, 0]], np.int32)
+_pad = op(
+    "PadV2", "input: T, paddings: I, constant_values: T -> output: T", shape=_pad_shape,
+    kernel=lambda x, p, c: np.pad(x, _pad_widths(p, x.ndim), constant_values=c),
+    grad=lambda n, g: (*_pad_grad(n, g)[:2], raw.Sub(raw.Sum(g, _every(g)), raw.Sum(_pad_grad(n, g)[0], _every(g)))),
+    samples=[Sample(mat(2, 3), _PADS, mat())],
+)  # fmt: skip
+
+
+def _every(g: Tensor) -> Any:
+    known = dims(g)
+    return raw.Range(0, raw.Rank(g), 1) if known is None else np.arange(len(known), dtype=np.int32)
+
+
+def _mirror_kernel(node: Any, env: Any) -> Any:
+    mode = "reflect" if node.attrs["mode"] == "REFLECT" else "symmetric"
+    return lambda x, p: np.pad(x, _pad_widths(p, x.ndim), mode=mode)
+
+
+def _mirror_grad_kernel(node: Any, env: Any) -> Any:
+    mode = "reflect" if node.attrs["mode"] == "REFLECT" else "symmetric"
+
+    def fold(g: np.ndarray, paddings: np.ndarray) -> np.ndarray:
+        widths = _pad_widths(paddings, g.ndim)
+        for axis, (a, b) in enumerate(widths):
+            size = g.shape[axis] - a - b
+            source = np.pad(np.arange(size), (a, b), mode=mode)
+            out = np.zeros((*g.shape[:axis], size, *g.shape[axis + 1 :]), g.dtype)
+            np.add.at(np.moveaxis(out, axis, 0), source, np.moveaxis(g, axis, 0))
+            g = out
+        return g
+
+    return fold
+
+
+def _unpad_shape(n: Any) -> list[TensorShape]:
+    known, paddings = dims(n.inputs[0]), constant_value(n.inputs[1])
+    if known is None or paddings is None:
+        return [UNKNOWN if known is None else TensorShape([None] * len(known))]
+    return [TensorShape([None if d is None else d - int(a) - int(b) for d, (a, b) in zip(known, paddings)])]
+
+
+_mirror_pad = op(
+    "MirrorPad", "input: T, paddings: I; mode: str -> output: T", shape=_pad_shape, make=_mirror_kernel,
+    grad=lambda n, g: (raw.MirrorPadGrad(g, n.inputs[1], mode=n.attrs["mode"]), None),
+    samples=[Sample(mat(3, 4), _PADS, mode="REFLECT"), Sample(mat(3, 4), _PADS, mode="SYMMETRIC")],
+)  # fmt: skip
+_mirror_pad_grad = op(
+    "MirrorPadGrad", "input: N, paddings: I; mode: str -> output: N", shape=_unpad_shape, make=_mirror_grad_kernel,
+    grad=lambda n, g: (raw.MirrorPad(g, n.inputs[1], mode=n.attrs["mode"]), None),
+    samples=[Sample(mat(5, 6), _PADS, mode="REFLECT")],
+)  # fmt: skip
+
+
+def _reverse_kernel(x: np.ndarray, axis: np.ndarray) -> np.ndarray:
+    for a in axis.tolist():
+        if not -x.ndim <= a < x.ndim:
+            raise invalid(f"'axis'[0] = {a} is out of valid range [{-x.ndim}, {x.ndim})")
+    return np.flip(x, tuple({a % x.ndim for a in axis.tolist()})) if axis.size else x
+
+
+_reverse = op(
+    "ReverseV2", "tensor: T, axis: I -> output: T", shape=same, kernel=_reverse_kernel,
+    grad=lambda n, g: (raw.ReverseV2(g, n.inputs[1]), None), samples=[Sample(mat(2, 3), ints(-1)), Sample(mat(2, 3), ints(0, 1))],
+)  # fmt: skip
+
+
+def _cum(ufunc: Any, first: int) -> Any:
+    def make(node: Any, env: Any) -> Any:
+        exclusive, reverse = node.attrs["exclusive"], node.attrs["reverse"]
+
+        def kernel(x: np.ndarray, axis: np.ndarray) -> np.ndarray:
+            a = int(axis)
+            if not -x.ndim <= a < x.ndim:
+                raise invalid(f"Expected scan axis in the range [{-x.ndim}, {x.ndim}), but got {a}")
+            y = np.moveaxis(x, a, 0)
+            y = y[::-1] if reverse else y
+            out = ufunc.accumulate(y, 0, dtype=x.dtype)
+            if exclusive:
+                out = np.concatenate([np.full_like(out[:1], first), out[:-1]])
+            return np.moveaxis(out[::-1] if reverse else out, 0, a)
+
+        return kernel
+
+    return make
+
+
+def _cumsum_grad(n: Any, g: Tensor) -> tuple[Tensor, None]:
+    exclusive, reverse = n.attrs["exclusive"], n.attrs["reverse"]
+    return raw.Cumsum(g, n.inputs[1], exclusive=exclusive, reverse=not reverse), None
+
+
+def _cumprod_grad(n: Any, g: Tensor) -> tuple[Tensor, None]:
+    exclusive, reverse = n.attrs["exclusive"], n.attrs["reverse"]
+    total = raw.Cumsum(n.outputs[0] * g, n.inputs[1], exclusive=exclusive, reverse=not reverse)
+    return total / n.inputs[0], None
+
+
+_CUM = "x: N, axis: I; exclusive: bool = False, reverse: bool = False -> output: N"
+_CUM_SAMPLES = [
+    Sample(mat(2, 3), np.int32(1)),
+    Sample(mat(3, 2), np.int32(0), exclusive=True),
+    Sample(mat(2, 3), np.int32(-1), reverse=True, exclusive=True),
+]
+_cumsum = op("Cumsum", _CUM, shape=same, make=_cum(np.add, 0), grad=_cumsum_grad, samples=_CUM_SAMPLES)
+_cumprod = op("Cumprod", _CUM, shape=same, make=_cum(np.multiply, 1), grad=_cumprod_grad, samples=_CUM_SAMPLES)

@@ -1,0 +1,31 @@
+"""Sample inputs for op declarations: deterministic, without ties, away from 0 and 1 where many functions have a corner."""
+
+from __future__ import annotations
+
+import numpy as np
+
+_GOLDEN = 0.6180339887498949
+
+
+def mat(*shape: int, lo: float = -2.0, hi: float = 2.0, dtype: str = "float64", seed: int = 0) -> np.ndarray:
+    """Array of distinct values spread over (lo, hi). Integers: lo..hi inclusive, with repeats. Same arguments, same array."""
+    size = int(np.prod(shape))
+    unit = np.mod((np.arange(size) + 1 + 7 * seed) * _GOLDEN + 0.137 * seed, 1.0).reshape(shape)
+    if np.dtype(dtype).kind in "iu":
+        return np.floor(lo + unit * (hi - lo + 1)).astype(dtype)
+    return (lo + unit * (hi - lo)).astype(dtype)
+
+
+def pos(*shape: int, lo: float = 0.3, hi: float = 2.7, seed: int = 0) -> np.ndarray:
+    """Like mat, positive."""
+    return mat(*shape, lo=lo, hi=hi, seed=seed)
+
+
+def ints(*values: int, dtype: str = "int32") -> np.ndarray:
+    """A vector of integers."""
+    return np.array(values, dtype)
+
+
+def bits(*shape: int, seed: int = 0) -> np.ndarray:
+    """Array of bool with both values in it."""
+    return mat(*shape, seed=seed) > 0

@@ -1,0 +1,201 @@
+"""Every declared op against its own samples: shapes, dtypes, gradients, the wire."""
+
+from __future__ import annotations
+
+import msgpack
+import numpy as np
+import pytest
+
+from dtfzmq.base import dtypes
+from dtfzmq.graph import registry
+from dtfzmq.graph.convert import convert_to_tensor
+from dtfzmq.graph.graph import Graph, Operation, Tensor
+from dtfzmq.graph.serial import graph_nodes, nodes_from_wire, nodes_to_wire
+from dtfzmq.ops import families
+from dtfzmq.ops.gradients import gradients, trainable
+from tests.kit.evaluate import Env, evaluate, run_nodes
+
+DECLARED = [d for d in registry.all_ops() if d.name in families.DECLARED]
+KNOWN_TO_THE_COMPILER = {d.name for d in DECLARED if d.kernel is None and d.make is None and d.start is None}
+CASES = [
+    pytest.param(d, sample, id=f"{d.name}-{i}") for d in DECLARED for i, sample in enumerate(d.samples)
+]
+
+
+def _build(definition, sample):
+    """(input tensors, outputs) of one call of the builder, inputs as placeholders would be: of known shape only."""
+    inputs, args = [], []
+    for spec, value in zip(definition.signature.inputs, sample.args):
+        if spec.list:
+            tensors = [convert_to_tensor(v) for v in value]
+            inputs += tensors
+            args.append(tensors)
+        else:
+            tensor = convert_to_tensor(value)
+            inputs.append(tensor)
+            args.append(tensor)
+    made = definition.builder(*args, **sample.attrs)
+    outputs = [] if isinstance(made, Operation) else list(made) if isinstance(made, tuple) else [made]
+    return inputs, outputs, made
+
+
+@pytest.mark.parametrize("definition", DECLARED, ids=lambda d: d.name)
+def test_declaration_is_whole(definition):
+    assert definition.samples or definition.name in families.WITHOUT_SAMPLES, f"{definition.name} has no samples"
+    assert callable(definition.grad) or isinstance(definition.grad, registry.NO_GRAD), definition.name
+    if not callable(definition.grad):
+        assert definition.grad.reason
+    kernels = [k for k in (definition.kernel, definition.make, definition.start) if k is not None]
+    assert len(kernels) == (0 if definition.name in families.WITHOUT_KERNEL else 1), definition.name
+
+
+@pytest.mark.parametrize("definition, sample", CASES)
+def test_shape_and_dtype(definition, sample):
+    with Graph().as_default():
+        inputs, outputs, made = _build(definition, sample)
+        if sample.fails is not None:
+            with pytest.raises(sample.fails):
+                evaluate(outputs)
+            return
+        if not outputs:
+            assert evaluate(made) is None
+            return
+        copies = [np.array(t.op.attrs["value"]) for t in inputs]
+        values = evaluate(outputs)
+        for t, value in zip(outputs, values):
+            if not t.dtype.is_numpy_compatible:
+                continue
+            assert dtypes.of_array(value) is t.dtype.base_dtype, t
+            assert t.shape.is_compatible_with(np.shape(value)), (t, np.shape(value))
+        for t, before in zip(inputs, copies):
+            np.testing.assert_array_equal(before, t.op.attrs["value"], err_msg=f"{definition.name} wrote to an input")
+
+
+@pytest.mark.parametrize("definition, sample", CASES)
+def test_unknown_shapes_do_not_contradict(definition, sample):
+    if sample.fails is not None or definition.name in families.WITHOUT_KERNEL:
+        return
+    with Graph().as_default() as graph:
+        feeds, args = {}, []
+
+        def unknown(value):
+            array = np.array(convert_to_tensor(value).op.attrs["value"])
+            made = graph.create_op("Placeholder", (), {"dtype": dtypes.of_array(array), "shape": None},
+                                   (dtypes.of_array(array),), "in", (None,))  # fmt: skip
+            feeds[made.outputs[0]] = array
+            return made.outputs[0]
+
+        for spec, value in zip(definition.signature.inputs, sample.args):
+            args.append([unknown(v) for v in value] if spec.list else unknown(value))
+        made = definition.builder(*args, **sample.attrs)
+        outputs = [] if isinstance(made, Operation) else list(made) if isinstance(made, tuple) else [made]
+        for t, value in zip(outputs, evaluate(outputs, feeds) if outputs else []):
+            if t.dtype.is_numpy_compatible:
+                assert t.shape.is_compatible_with(np.shape(value)), (t, np.shape(value))
+
+
+@pytest.mark.parametrize("definition, sample", CASES)
+def test_out_argument(definition, sample):
+    if not definition.out or sample.fails is not None:
+        return
+    with Graph().as_default() as graph:
+        inputs, outputs, _ = _build(definition, sample)
+        values = evaluate([*inputs, *outputs])
+        node = outputs[0].op.node_def
+        env = Env()
+        fn = definition.kernel if definition.kernel is not None else definition.make(node, env)
+        want = values[-1]
+        if np.ndim(want) == 0 or want.dtype == object:
+            return
+        out = np.empty_like(want)
+        with np.errstate(all="ignore"):
+            got = fn(*values[:-1], out=out)
+        assert got is out, f"{definition.name} did not return out"
+        np.testing.assert_array_equal(out, want)
+        assert graph is outputs[0].graph
+
+
+@pytest.mark.parametrize("definition, sample", CASES)
+def test_gradient(definition, sample):
+    """One random projection of the Jacobian against central differences, in float64."""
+    if not callable(definition.grad) or sample.fails is not None or not sample.differentiable:
+        return
+    with Graph().as_default():
+        inputs, outputs, _ = _build(definition, sample)
+        free = [t for t in inputs if trainable(t.dtype)]
+        ys = [t for t in outputs if trainable(t.dtype)]
+        if not free or not ys:
+            return
+        rng = np.random.default_rng(7)
+        at = [np.asarray(t.op.attrs["value"], np.float64) for t in free]
+        values = evaluate(ys)
+        weights = [rng.standard_normal(np.shape(v)) for v in values]
+        seeds = [convert_to_tensor(w.astype(t.dtype.np_dtype)) for w, t in zip(weights, ys)]
+        found = gradients(ys, free, seeds)
+        for g, t in zip(found, free):
+            if g is not None:
+                dense = convert_to_tensor(g)
+                assert dense.dtype.base_dtype is t.dtype.base_dtype
+                assert dense.shape.is_compatible_with(t.shape), (dense, t)
+        got = evaluate([convert_to_tensor(g) for g in found if g is not None])
+        directions = [rng.standard_normal(a.shape) for a in at]
+        analytic = 0.0
+        rest = iter(got)
+        for g, d, t in zip(found, directions, free):
+            if g is not None:
+                value = next(rest)
+                assert value.shape == d.shape, (definition.name, t, value.shape, d.shape)
+                analytic += float(np.sum(value * d))
+            else:
+                d[...] = 0  # declared constant in this input
+        step = 1e-6
+
+        def projected(sign):
+            moved = {t: a + sign * step * d for t, a, d in zip(free, at, directions)}
+            return sum(float(np.sum(v * w)) for v, w in zip(evaluate(ys, moved), weights))
+
+        numeric = (projected(1) - projected(-1)) / (2 * step)
+        assert analytic == pytest.approx(numeric, rel=2e-4, abs=2e-5), definition.name
+
+
+@pytest.mark.parametrize("definition, sample", CASES)
+def test_survives_the_wire(definition, sample):
+    if sample.fails is not None or definition.name in families.WITHOUT_KERNEL:
+        return
+    with Graph().as_default() as graph:
+        _, outputs, _ = _build(definition, sample)
+        nodes = graph_nodes(graph)
+        plain, arrays = nodes_to_wire(nodes)
+        back = nodes_from_wire(msgpack.unpackb(msgpack.packb(plain)), arrays)
+        assert [(n.name, n.op, n.inputs, n.control, n.dtypes) for n in back] == [
+            (n.name, n.op, n.inputs, n.control, n.dtypes) for n in nodes
+        ]
+        if not outputs or not sample.values:
+            return
+        want = evaluate(outputs)
+        tail = [
+            registry_retval(i, t) for i, t in enumerate(outputs)
+        ]
+        with np.errstate(all="ignore"):
+            got = run_nodes([*back, *tail], [], Env())
+        for i, (t, value) in enumerate(zip(outputs, want)):
+            if t.dtype.is_numpy_compatible:
+                np.testing.assert_array_equal(got[i], value)
+
+
+def registry_retval(i: int, t: Tensor):
+    from dtfzmq.graph.node import Node
+
+    return Node(f"ret{i}", "_Retval", ((t.op._id, t.value_index),), (), "", {"index": i}, ())
+
+
+def test_a_missing_sample_is_named():
+    class Bare:
+        name = "Bare"
+        samples = ()
+        grad = staticmethod(lambda n, g: (g,))
+        kernel = np.abs
+        make = start = None
+
+    with pytest.raises(AssertionError, match="Bare has no samples"):
+        test_declaration_is_whole(Bare)
