@@ -41,10 +41,11 @@ def unpack(frame: Any) -> list[Any]:
 class TensorWriter:
     """Collects the tensors of one message; `announce` takes those that are not to travel with it."""
 
-    __slots__ = ("_announce", "_parts", "_reference", "nbytes")
+    __slots__ = ("_announce", "_copy", "_parts", "_reference", "nbytes")
 
-    def __init__(self, reference: bool, announce: Announce | None = None) -> None:
+    def __init__(self, reference: bool, announce: Announce | None = None, copy: bool = False) -> None:
         self._reference = reference
+        self._copy = copy
         self._announce = announce
         self._parts: list[Any] = []
         self.nbytes = 0
@@ -55,7 +56,7 @@ class TensorWriter:
             return None
         array = tensors.normal(value)
         if self._reference:
-            frozen = array.view()
+            frozen = array.copy() if self._copy else array.view()
             frozen.flags.writeable = False
             self._parts.append(frozen)
             return len(self._parts)

@@ -1,0 +1,92 @@
+"""Dialling: one attempt at a time for each kind of lane, address after address, with pauses that grow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from dtfzmq.wire.lane import Channel
+
+if TYPE_CHECKING:
+    from dtfzmq.wire.link import Link
+
+#: The reason with which a transport ends an attempt that nobody listens to.
+REFUSED = "connection refused"
+
+
+class Dialler:
+    """Keeps trying to get one lane of a kind for a link, until it is told to stop."""
+
+    __slots__ = ("_attempt", "_link", "_next", "_pause", "_timer", "channel", "kind", "refused", "why")
+
+    def __init__(self, link: Link, kind: int) -> None:
+        self._link = link
+        self.kind = kind
+        self.channel: Channel | None = None
+        self._attempt = 0
+        self._next = 0
+        self._pause = 0.0
+        self._timer: Any = None
+        #: Attempts in a row that were refused.
+        self.refused = 0
+        #: How the last attempt ended, for people.
+        self.why = ""
+
+    @property
+    def running(self) -> bool:
+        """True while an attempt or a pause is under way."""
+        return self.channel is not None or self._timer is not None
+
+    def start(self) -> None:
+        """Try now, if there is an address and no attempt is under way."""
+        if not self.running and self._link.dial_addresses():
+            self._try()
+
+    def stop(self) -> None:
+        """Give the attempt up."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        channel, self.channel = self.channel, None
+        if channel is not None and not channel.live:
+            channel.close()
+
+    def succeeded(self, channel: Channel) -> None:
+        """An attempt became a live lane."""
+        if channel is self.channel:
+            self.channel = None
+        self._pause = 0.0
+        self.refused = 0
+
+    def failed(self, channel: Channel, reason: str) -> None:
+        """An attempt ended; try the next address, after a pause once all were tried."""
+        if channel is not self.channel:
+            return
+        self.channel = None
+        addresses: Sequence[str] = self._link.dial_addresses()
+        tried = addresses[(self._next - 1) % len(addresses)] if addresses else "?"
+        self.why = f"{tried}: {reason}"
+        self.refused = self.refused + 1 if reason == REFUSED else 0
+        endpoint = self._link.endpoint
+        if self._next % max(1, len(addresses)) != 0:
+            pause = 0.0
+        else:
+            settings = endpoint.settings
+            self._pause = min(settings.max_backoff, max(settings.backoff, self._pause * 2))
+            pause = self._pause * (0.5 + 0.5 * endpoint.rng.random())
+        self._timer = endpoint.loop.call_later(pause, self._try)
+
+    def _try(self) -> None:
+        self._timer = None
+        addresses = self._link.dial_addresses()
+        if not addresses:
+            return
+        endpoint = self._link.endpoint
+        address = addresses[self._next % len(addresses)]
+        self._next += 1
+        channel = Channel(endpoint, self._link, self.kind)
+        self.channel = channel
+        endpoint.channels.add(channel)
+        settings = endpoint.settings
+        channel.expect(settings.connect_timeout + settings.ping_limit + 0.5)
+        channel.lane = endpoint.transport.connect(address, self.kind, channel)

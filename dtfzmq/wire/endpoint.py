@@ -1,0 +1,349 @@
+"""One task's, or one client's, place on the network: its address, its links, and who may link to it."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from dtfzmq.base import errors
+from dtfzmq.base import loop as loops
+from dtfzmq.wire import hello
+from dtfzmq.wire.buffers import BufferPool, Bytes, aligned
+from dtfzmq.wire.calls import Reply
+from dtfzmq.wire.hello import Who
+from dtfzmq.wire.lane import Channel
+from dtfzmq.wire.link import NEW, UP, Link
+from dtfzmq.wire.offer import Offer
+from dtfzmq.wire.settings import LinkSettings
+from dtfzmq.wire.transport import BULK, CONTROL, Lane, Listener, Transport
+
+_log = logging.getLogger("dtfzmq")
+
+
+class Clock(Protocol):
+    """What the cores need of a loop; base.loop.Loop and the simulated one have it."""
+
+    def now(self) -> float:
+        """Seconds."""
+
+    def call_soon(self, fn: Any, *args: Any) -> None:
+        """Run soon, on the baton. Any thread."""
+
+    def call_at(self, when: float, fn: Any, *args: Any) -> loops.Timer:
+        """Run at a moment, on the baton."""
+
+    def call_later(self, delay: float, fn: Any, *args: Any) -> loops.Timer:
+        """Run in a while, on the baton."""
+
+
+class Service(Protocol):
+    """Who is told what comes over an endpoint's links. On the baton; nothing here may wait."""
+
+    def handle(self, link: Any, message: Any, reply: Reply) -> None:
+        """A request or one-way message came (a one-way message's reply goes nowhere)."""
+
+    def on_push(self, link: Any, step: int, key: str, value: Any) -> None:
+        """A small tensor came for the rendezvous of a step."""
+
+    def on_announce(self, link: Any, step: int, key: str, offer: Offer) -> None:
+        """A large tensor is to be had."""
+
+    def on_link_up(self, link: Any) -> None:
+        """A link has a lane, for the first time or again."""
+
+    def on_link_lost(self, link: Any, error: errors.OpError) -> None:
+        """A link is lost for good; its calls have failed."""
+
+    def on_push_lost(self, link: Any, step: int, error: errors.OpError) -> None:
+        """Something that was pushed for a step will not arrive: its master must be told."""
+
+
+class Quiet:
+    """A service that answers nothing; base for those that need only some of it."""
+
+    def handle(self, link: Any, message: Any, reply: Reply) -> None:
+        """Refuse the request."""
+        reply.fail(errors.UnimplementedError(None, None, f"{type(message).__name__} is not served here."))
+
+    def on_push(self, link: Any, step: int, key: str, value: Any) -> None:
+        """Drop it."""
+
+    def on_announce(self, link: Any, step: int, key: str, offer: Offer) -> None:
+        """Refuse it."""
+        offer.refuse("tensors of steps are not received here")
+
+    def on_link_up(self, link: Any) -> None:
+        """Nothing."""
+
+    def on_link_lost(self, link: Any, error: errors.OpError) -> None:
+        """Nothing."""
+
+    def on_push_lost(self, link: Any, step: int, error: errors.OpError) -> None:
+        """Nothing."""
+
+
+class Endpoint:
+    """Baton only.
+
+    `known_tasks` maps each dense job to the addresses of its tasks 0..n-1; a job that is known in part is left out.
+    `rng` draws pauses between attempts.
+    """
+
+    def __init__(
+        self,
+        loop: Clock,
+        transport: Transport,
+        me: Who,
+        service: Service,
+        settings: LinkSettings | None = None,
+        known_tasks: Mapping[str, list[str]] | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.loop = loop
+        self.transport = transport
+        self.me = me
+        self.service = service
+        self.settings = settings or LinkSettings()
+        self.known_tasks: Mapping[str, list[str]] = dict(known_tasks or {})
+        self.rng = rng or random.Random()
+        self.ack_step = self.settings.control_window // 4
+        self.credit_step = self.settings.bulk_window // 4
+        self.channels: set[Channel] = set()
+        self.closed = False
+        self._named: dict[str, Link] = {}
+        self._unnamed: dict[tuple[int, int], Link] = {}
+        self._targets: dict[tuple[str, ...], Link] = {}
+        self._all: dict[Link, None] = {}
+        self._lost: dict[str, None] = {}
+        self._count = itertools.count(1)
+        self._listener: Listener | None = None
+        self._owing: set[Link] = set()
+        self._owing_timer: Any = None
+        self._pool = BufferPool(self.settings.pool, self.settings.pool_age)
+        self._pool_timer: Any = None
+
+    # -- for the owner ------------------------------------------------------------------------------------------------
+
+    def bind(self, address: str, advertised: str = "") -> str:
+        """Listen at `address` ("host:port", any scheme). Returns the address to tell others; port 0 is filled in.
+
+        Raises errors.OpError naming the address if it cannot be bound.
+        """
+        self._listener = self.transport.listen(address, self._accept)
+        bound = advertised or self._listener.address
+        me = self.me
+        self.me = Who(me.name, me.incarnation, me.pid, me.host, bound, me.nonce, me.version)
+        return bound
+
+    def link(self, name: str, addresses: Sequence[str] = ()) -> Link:
+        """The link to a task, made if there is none; or with name "" that to whoever is at `addresses`.
+
+        A link that was lost is replaced by a new one. Its calls wait until it is up, at most the connect limit for a
+        task that was never reached and the ordinary limit for one that was lost.
+        """
+        if self.closed:
+            raise RuntimeError("This endpoint is closed.")
+        target = tuple(addresses)
+        found = self._named.get(name) if name else self._targets.get(target)
+        if found is not None:
+            if not found.addresses:
+                found.addresses = list(addresses)
+            return found
+        known = name in self._lost or str(target) in self._lost
+        patience = self.settings.limit if known else self.settings.connect_limit
+        link = self._make(name, addresses, 0 if name and self.me.name else next(self._count), patience)
+        if name:
+            self._named[name] = link
+        else:
+            self._targets[target] = link
+        link.start()
+        return link
+
+    def links(self) -> list[Link]:
+        """All links that are not lost."""
+        return list(self._all)
+
+    def close(self, reason: str = "it was shut down") -> None:
+        """Tell all peers, end all links, give the address back. Calls that wait fail with CancelledError."""
+        if self.closed:
+            return
+        self.closed = True
+        for link in self.links():
+            link.lose(errors.CancelledError(None, None, f"{link.route()} was closed."), farewell=reason)
+        for channel in list(self.channels):
+            channel.close()
+        for timer in (self._owing_timer, self._pool_timer):
+            if timer is not None:
+                timer.cancel()
+        if self._listener is not None:
+            self._listener.close()
+
+    # -- for links and channels ---------------------------------------------------------------------------------------
+
+    def cluster_for_hello(self) -> dict[str, list[str]]:
+        """What a hello tells of the cluster."""
+        return dict(self.known_tasks)
+
+    def memory(self, nbytes: int) -> Bytes:
+        """Memory for a large tensor that comes. Raises MemoryError."""
+        if nbytes <= self.settings.inline_limit:
+            return aligned(nbytes)
+        if self._pool_timer is None:
+            self._pool_timer = self.loop.call_later(self.settings.pool_age, self._trim)
+        return self._pool.take(nbytes, self.loop.now())
+
+    def _trim(self) -> None:
+        self._pool.trim(self.loop.now())
+        self._pool_timer = None if self._pool.empty else self.loop.call_later(self.settings.pool_age, self._trim)
+
+    def owe(self, link: Link) -> None:
+        """A link has something to acknowledge; soon, if nothing else goes out before."""
+        self._owing.add(link)
+        if self._owing_timer is None:
+            self._owing_timer = self.loop.call_later(self.settings.ack_delay, self._pay)
+
+    def _pay(self) -> None:
+        self._owing_timer = None
+        owing, self._owing = self._owing, set()
+        for link in sorted(owing, key=lambda item: item.generation):
+            link.acknowledge()
+
+    def push_lost(self, link: Any, step: int, error: errors.OpError) -> None:
+        """See Service."""
+        self.service.on_push_lost(link, step, error)
+
+    def link_up(self, link: Link) -> None:
+        """A link is up."""
+        self._lost.pop(link.name, None)
+        self._lost.pop(str(tuple(link.addresses)), None)
+        link._guarded(self.service.on_link_up, link)
+
+    def link_lost(self, link: Link) -> None:
+        """A link is no more: forget it."""
+        for table in (self._named, self._unnamed, self._targets):
+            for key in [k for k, v in table.items() if v is link]:  # type: ignore[attr-defined]
+                del table[key]  # type: ignore[attr-defined]
+        self._all.pop(link, None)
+        self._owing.discard(link)
+        if link.name:
+            self._lost[link.name] = None
+        elif link.addresses:
+            self._lost[str(tuple(link.addresses))] = None
+
+    def adopt(self, link: Link, who: Who) -> bool:
+        """A link learned who its peer is. False if the link was refused for it, and lost."""
+        if who.incarnation == self.me.incarnation:
+            link.lose(
+                errors.InvalidArgumentError(None, None, f"{link.route()}: that address is this process itself.")
+            )
+            return False
+        if link.wanted and who.name != link.wanted:
+            link.lose(
+                errors.FailedPreconditionError(
+                    None, None, f"{link.route()} reached {who.title()} ({who.place()}); correct the addresses."
+                )
+            )
+            return False
+        if not link.name:
+            link.name = who.name
+        return True
+
+    def channel_ended(self, channel: Channel) -> None:
+        """A channel is no more."""
+        self.channels.discard(channel)
+
+    def _make(self, name: str, addresses: Sequence[str], stream: int, patience: float) -> Link:
+        link = Link(self, name, addresses, next(self._count), stream, patience)
+        self._all[link] = None
+        return link
+
+    # -- who comes ----------------------------------------------------------------------------------------------------
+
+    def _accept(self, lane: Lane) -> Channel:
+        channel = Channel(self, None, CONTROL)
+        channel.lane = lane
+        self.channels.add(channel)
+        return channel
+
+    def on_hello(self, channel: Channel, said: hello.Hello, who: Who) -> None:
+        """Judge a newcomer; answer its hello now, or once the holder of its name was asked."""
+        error = hello.judge(said, who, self.me, self.known_tasks)
+        if error is None and self.closed:
+            error = errors.UnavailableError(None, None, f"{self.me.title()} is shutting down.")
+        if error is not None:
+            _log.warning("refused %s (%s): %s", who.title(), who.place(), error.message)
+            channel.refuse(error)
+            return
+        by_name = bool(who.name) and said.stream == 0
+        link = self._named.get(who.name) if by_name else self._unnamed.get((who.incarnation, said.stream))
+        if link is not None and link.incarnation and link.incarnation != who.incarnation:
+            self._claim(channel, said, who, link)
+            return
+        self._admit(channel, said, who, link, by_name)
+
+    def _admit(self, channel: Channel, said: hello.Hello, who: Who, link: Link | None, by_name: bool) -> None:
+        if link is not None and link.their_generation:
+            if said.generation > link.their_generation:
+                link.lose(
+                    errors.UnavailableError(None, None, f"{link.route()} was lost: the other end had given it up.")
+                )
+                link = None
+            elif said.generation < link.their_generation:
+                channel.refuse(errors.AbortedError(None, None, "This link was given up by its own side."))
+                return
+        mine = 0 if link is None else link.generation
+        if said.your_generation and said.your_generation != mine:
+            channel.refuse(
+                errors.UnavailableError(
+                    None, None, f"{self.me.title()} had given the link up, since it was down for too long."
+                )
+            )
+            return
+        if channel.kind == BULK and (link is None or not link.their_generation):
+            channel.refuse(errors.FailedPreconditionError(None, None, "The control lane comes first."))
+            return
+        if link is None:
+            link = self._make(who.name, (), said.stream, self.settings.limit)
+            if by_name:
+                self._named[who.name] = link
+            else:
+                self._unnamed[who.incarnation, said.stream] = link
+        link.their_generation = said.generation
+        channel.accept(link, who, said.received)
+
+    def _claim(self, channel: Channel, said: hello.Hello, who: Who, holder: Link) -> None:
+        """A second process claims a task's name: whoever answers now holds it."""
+        old = holder.peer
+        if holder.state == NEW or old is None or (who.address and who.address == old.address):
+            self._replace(channel, said, who, holder)
+            return
+
+        def answered(alive: bool) -> None:
+            if channel.ended:
+                return
+            if alive:
+                error = errors.AlreadyExistsError(
+                    None, None, f"Task {who.name} is taken: it runs at {old.place()}. Give the newcomer another index."
+                )
+                _log.warning("refused %s (%s): %s", who.title(), who.place(), error.message)
+                channel.refuse(error)
+            else:
+                self._replace(channel, said, who, holder)
+
+        holder.ping(self.settings.ping_limit, answered)
+
+    def _replace(self, channel: Channel, said: hello.Hello, who: Who, holder: Link) -> None:
+        if holder.error is None:
+            holder.lose(errors.AbortedError(None, None, f"{holder.route()} was lost: {hello.restarted(who)}"))
+        self.on_hello(channel, said, who)
+
+    def statistics(self) -> dict[str, Any]:
+        """Plain data for status: memory kept and a snapshot of each link."""
+        return {
+            "pool": vars(self._pool.statistics()),
+            "links": [vars(link.statistics()) for link in self._all],
+            "up": sum(link.state == UP for link in self._all),
+        }

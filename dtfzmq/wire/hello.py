@@ -1,0 +1,158 @@
+"""The first message of every lane: who I am, whom I take you for, and what I know of the cluster; and how it is judged.
+
+No message needs an incarnation after it, since a lane reaches one process only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from dtfzmq.base import errors
+from dtfzmq.wire.message import message
+
+#: Changes when two versions could misunderstand each other.
+PROTOCOL = 1
+
+
+@message
+class Who:
+    """A process as a partner of links. `name` is its task, "" for a client; `address` where it listens, "" nowhere.
+
+    `incarnation` differs from one start to the next. `nonce` is the path of a shared segment that proves the host.
+    """
+
+    name: str
+    incarnation: int
+    pid: int = 0
+    host: str = ""
+    address: str = ""
+    nonce: str = ""
+    version: str = ""
+
+    def title(self) -> str:
+        """For people: the task, or the client with its process and host."""
+        return self.name or f"client {self.host or '?'}:{self.pid}"
+
+    def place(self) -> str:
+        """For people: host and process of the one who is named."""
+        return f"{self.host or '?'}:{self.pid}" + (f" at {self.address}" if self.address else "")
+
+
+@message
+class Hello:
+    """Opens a lane. `lane` is 0 for control and 1 for bulk.
+
+    `stream` tells apart several links of one pair of processes; 0 is the one by the task's name. `wanted` is the task
+    that should be here ("": any), `wanted_incarnation` the incarnation known of it (0: none). `received` is the highest
+    number received on this link. `cluster`: addresses of tasks 0..n-1 for each dense job.
+    """
+
+    protocol: int
+    me: dict[str, object]
+    lane: int
+    stream: int
+    wanted: str
+    wanted_incarnation: int
+    generation: int
+    your_generation: int
+    received: int
+    cluster: dict[str, list[str]]
+
+
+@message
+class Welcome:
+    """Accepts a hello. `generation` and `received` as in Hello."""
+
+    me: dict[str, object]
+    generation: int
+    received: int
+
+
+@message
+class Refused:
+    """Refuses a hello, with the class of error it is and who is here."""
+
+    code: int
+    reason: str
+    me: dict[str, object]
+
+
+Cluster = Mapping[str, list[str]]
+
+
+def who_to_wire(who: Who) -> dict[str, object]:
+    """Plain data of a Who; later versions may add to it."""
+    return dataclasses.asdict(who)  # type: ignore[call-overload, no-any-return]  # the decorator makes it a dataclass
+
+
+def who_from_wire(data: Mapping[str, object]) -> Who:
+    """The Who of plain data; what is missing or of a wrong type is empty. Never raises."""
+
+    def text(key: str) -> str:
+        value = data.get(key)
+        return value if isinstance(value, str) else ""
+
+    def number(key: str) -> int:
+        value = data.get(key)
+        return value if isinstance(value, int) else 0
+
+    return Who(
+        name=text("name"),
+        incarnation=number("incarnation"),
+        pid=number("pid"),
+        host=text("host"),
+        address=text("address"),
+        nonce=text("nonce"),
+        version=text("version"),
+    )
+
+
+def judge(hello: Hello, them: Who, me: Who, cluster: Cluster) -> errors.OpError | None:
+    """The error with which `hello` is refused, None if it is fine. Whether a name is taken is not judged here."""
+    if hello.protocol != PROTOCOL:
+        return errors.FailedPreconditionError(
+            None,
+            None,
+            f"{me.title()} speaks protocol {PROTOCOL} (dtfzmq {me.version or '?'}) and {them.title()} speaks protocol "
+            f"{hello.protocol} (dtfzmq {them.version or '?'}); install one version on both.",
+        )
+    if hello.wanted and hello.wanted != me.name:
+        return errors.FailedPreconditionError(
+            None,
+            None,
+            f"{them.title()} looked for {hello.wanted} and reached {me.title()} ({me.place()}); "
+            "correct the addresses in the cluster specification.",
+        )
+    if hello.wanted_incarnation and hello.wanted_incarnation != me.incarnation:
+        return errors.AbortedError(None, None, restarted(me))
+    if them.name and them.name == me.name:
+        return errors.AlreadyExistsError(
+            None, None, f"Task {me.name} is taken: it runs at {me.place()}. Give the newcomer another index."
+        )
+    difference = compare(cluster, hello.cluster)
+    if difference:
+        return errors.FailedPreconditionError(
+            None,
+            None,
+            f"{me.title()} and {them.title()} were given different clusters: {difference}. "
+            "Start all tasks with one specification.",
+        )
+    return None
+
+
+def compare(mine: Cluster, theirs: Cluster) -> str:
+    """How the task sets of the dense jobs that both know differ; "" if they do not. Addresses may differ."""
+    parts = []
+    for job in sorted(set(mine) & set(theirs)):
+        if len(mine[job]) != len(theirs[job]):
+            parts.append(f"job {job} has {len(mine[job])} tasks here and {len(theirs[job])} there")
+    return "; ".join(parts)
+
+
+def restarted(now: Who) -> str:
+    """The text of an error for a task that is another process than it was."""
+    return (
+        f'Your worker job ("{now.name}") was probably restarted: it is now incarnation {now.incarnation:016x}, '
+        f"process {now.place()}. Check your worker job for the reason why it was restarted; open a new session."
+    )

@@ -1,0 +1,453 @@
+"""The life of a link: how it gets lanes, keeps its numbers across them, and is lost.
+
+A link joins two processes, each of one incarnation. It is *new* until a first control lane stands, *up* while one
+does, *down* while none does, and *lost* for good when the peer turns out to be another process, says goodbye, or cannot
+be reached within the limit. Then every call fails and every step with traffic on it is reported, naming from, to, why.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from dtfzmq.base import errors
+from dtfzmq.wire import codec, frames, hello
+from dtfzmq.wire.dial import Dialler
+from dtfzmq.wire.lane import Channel
+from dtfzmq.wire.numbers import Message
+from dtfzmq.wire.traffic import Traffic, by_reference
+from dtfzmq.wire.transport import BULK, CONTROL
+
+if TYPE_CHECKING:
+    from dtfzmq.wire.endpoint import Endpoint
+
+_log = logging.getLogger("dtfzmq")
+
+NEW, UP, DOWN, LOST = "new", "up", "down", "lost"
+
+
+@dataclasses.dataclass(frozen=True)
+class LinkStatistics:
+    """A snapshot of a link. Bytes are of whole messages and chunks; `unacknowledged` and `waiting` are in messages."""
+
+    peer: str
+    address: str
+    state: str
+    incarnation: int
+    control_lanes: int
+    bulk_lanes: int
+    bytes_out: int
+    bytes_in: int
+    messages_out: int
+    messages_in: int
+    repeats_out: int
+    repeats_in: int
+    unacknowledged: int
+    waiting_bytes: int
+    calls: int
+    serving: int
+    outgoing: int
+    incoming: int
+    why: str
+
+
+class Link(Traffic):
+    """See the module. Made by Endpoint; baton only."""
+
+    def __init__(
+        self, endpoint: Endpoint, name: str, addresses: Sequence[str], generation: int, stream: int, patience: float
+    ) -> None:
+        super().__init__(endpoint)
+        self.name = name
+        self.wanted = name
+        self.addresses = list(addresses)
+        self.generation = generation
+        self.their_generation = 0
+        self.stream = stream
+        self.incarnation = 0
+        self.peer: hello.Who | None = None
+        self.state = NEW
+        self._diallers = (Dialler(self, CONTROL), Dialler(self, BULK))
+        self._since = self.loop.now()
+        self._patience = patience
+        self._why = ""
+        self._timer: Any = None
+        self._pong: list[Any] = []
+
+    # -- names --------------------------------------------------------------------------------------------------------
+
+    @property
+    def address(self) -> str:
+        """Where the peer is or is looked for, for people."""
+        for channel in self.controls:
+            if channel.lane is not None:
+                return channel.lane.address
+        return ", ".join(self.dial_addresses())
+
+    def title(self) -> str:
+        """The peer, for people."""
+        if self.name:
+            return self.name
+        return self.peer.title() if self.peer is not None else f"the server at {', '.join(self.addresses)}"
+
+    def route(self) -> str:
+        """This link from end to end, for people."""
+        at = ", ".join(self.dial_addresses())
+        return f"Link from {self.endpoint.me.title()} to {self.title()}" + (f" at {at}" if at else "")
+
+    def late_text(self) -> str:
+        """What a call that ran out of time says."""
+        if self.state == UP:
+            return f"{self.title()} at {self.address} gave no answer in time."
+        return f"{self.title()} at {', '.join(self.dial_addresses())} could not be reached in time ({self.reason()})."
+
+    def reason(self) -> str:
+        """Why there is no lane."""
+        return self._diallers[CONTROL].why or self._why or "no connection yet"
+
+    def dial_addresses(self) -> Sequence[str]:
+        """Addresses to try: those we were given, else the one that the peer told."""
+        if self.addresses:
+            return self.addresses
+        return [self.peer.address] if self.peer is not None and self.peer.address else ()
+
+    # -- lanes come and go --------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to dial and to count the time."""
+        self._watch(self._patience)
+        self._diallers[CONTROL].start()
+
+    def _watch(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._since = self.loop.now()
+        self._timer = self.loop.call_later(seconds, self._too_long)
+
+    def _too_long(self) -> None:
+        self._timer = None
+        if self.error is not None:
+            return
+        if self.state != UP:
+            waited = self.loop.now() - self._since
+            self._unavailable(f"no connection for {waited:.1f} s ({self.reason()})")
+        elif not self.bulks and (self.sending.all or self.incoming):
+            self._unavailable(f"no lane for large tensors ({self._diallers[BULK].why or 'none was opened'})")
+
+    def _unavailable(self, why: str) -> None:
+        self.lose(
+            errors.UnavailableError(
+                None, None, f"{self.route()} was lost: {why}. Steps that used it were aborted; run them again."
+            )
+        )
+
+    def welcome(self, channel: Channel, who: hello.Who, generation: int) -> bool:
+        """A hello of ours was accepted. False if it is not the process that we knew; then the link is lost."""
+        if self.incarnation and who.incarnation != self.incarnation:
+            channel.close()
+            self.lose(errors.AbortedError(None, None, hello.restarted(who)))
+            return False
+        if self.their_generation and generation != self.their_generation:
+            channel.close()
+            self._unavailable("the other end had given it up")
+            return False
+        if not self.incarnation and not self.endpoint.adopt(self, who):
+            channel.close()
+            return False
+        self.their_generation = generation
+        return True
+
+    def attach(self, channel: Channel, who: hello.Who, received: int) -> None:
+        """A lane is live."""
+        self.peer = who
+        self.incarnation = who.incarnation
+        if channel.dialled:
+            self._diallers[channel.kind].succeeded(channel)
+        if channel.kind == BULK:
+            if not channel.dialled:
+                self._supersede(self.bulks)
+            self.bulks.append(channel)
+            self.pump_bulk()
+            return
+        if not channel.dialled:
+            # Who dials has one lane of a kind at a time: an earlier one that came from there is dead.
+            self._supersede(self.controls)
+        fresh = self.state != UP
+        self.controls.append(channel)
+        self.outbox.acknowledge(received)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.state = UP
+        if fresh:
+            if self._diallers[CONTROL].channel is not channel:
+                self._diallers[CONTROL].stop()
+            self._repeat()
+            if not channel.lane.by_reference and (channel.dialled or not self.peer.address):  # type: ignore[union-attr]
+                self._dial_bulk()
+            self.endpoint.link_up(self)
+        self._pump()
+
+    def _supersede(self, channels: list[Channel]) -> None:
+        for old in [c for c in channels if not c.dialled]:
+            channels.remove(old)
+            old.close()
+            if channels is self.bulks:
+                self.sending.lane_ended()
+
+    def _dial_bulk(self) -> None:
+        if not self.bulks and self.state == UP:
+            self._diallers[BULK].start()
+
+    def channel_ended(self, channel: Channel, reason: str) -> None:
+        """A lane ended, or an attempt to get one."""
+        if self.error is not None:
+            return
+        dialler = self._diallers[channel.kind]
+        lanes = self.bulks if channel.kind == BULK else self.controls
+        if channel not in lanes:
+            dialler.failed(channel, reason)
+            settings = self.settings
+            if (
+                self.state == DOWN
+                and dialler.refused > len(self.dial_addresses())
+                and self.loop.now() - self._since >= settings.refused_limit
+            ):
+                self._unavailable(f"it ended ({self._why}) and nobody listens there now ({dialler.why})")
+            return
+        current = lanes[0] is channel
+        lanes.remove(channel)
+        if channel.kind == BULK:
+            if current:
+                self.sending.lane_ended()
+            if self.state == UP:
+                if not self.bulks and self._timer is None:
+                    self._watch(self.settings.limit)
+                if channel.dialled:
+                    self._dial_bulk()
+                self.pump_bulk()
+            return
+        if self.controls:
+            if current:
+                self._repeat()
+                self._pump()
+            return
+        self.state = DOWN
+        self._why = reason
+        _log.info("%s is down: %s", self.route(), reason)
+        self._diallers[BULK].stop()
+        self._watch(self.settings.limit)
+        self._diallers[CONTROL].start()
+
+    def refused(self, channel: Channel, error: errors.OpError, who: hello.Who) -> None:
+        """A hello of ours was refused. That of a bulk lane is tried again, any other is the end."""
+        if self.error is not None:
+            return
+        if channel.kind == BULK:
+            self._diallers[BULK].failed(channel, error.message)
+            return
+        if who.incarnation == self.incarnation and self.state == UP:
+            return  # a second way to a peer that we have
+        error.message = f"{self.route()} was refused: {error.message}"
+        error.args = (error.message,)
+        self.lose(error)
+
+    def gone(self, reason: str) -> None:
+        """The peer says goodbye."""
+        self._unavailable(f"{self.title()} left ({reason})")
+
+    # -- sending ------------------------------------------------------------------------------------------------------
+
+    def post(self, item: Message) -> None:
+        """Send a numbered message now, or when there is a lane and room."""
+        outbox = self.outbox
+        if self.controls and outbox.idle() and outbox.room():
+            self._transmit(item)
+        else:
+            outbox.wait(item)
+
+    def _transmit(self, item: Message) -> None:
+        outbox = self.outbox
+        channel = self.controls[0]
+        reference = channel.lane.by_reference  # type: ignore[union-attr]  # live lanes have lanes
+        write = item.write
+        assert write is not None
+        try:
+            made = write(outbox.number + 1, self.inbox.received, reference)
+        except Exception as exc:  # whatever a value of the caller makes the codec raise is the caller's
+            error = errors.wrap(exc, f"{self.route()}: a message cannot be sent")
+            if item.failed is not None:
+                self.loop.call_soon(item.failed, error)
+            elif item.step:
+                self.endpoint.push_lost(self, item.step, error)
+            else:
+                _log.error("%s", error)
+            return
+        self.inbox.told()
+        item.write = None
+        item.frames = made
+        item.nbytes = len(made[0]) + (len(made[1]) if len(made) > 1 and not reference else 0)
+        outbox.fly(item)
+        self.messages_out += 1
+        self.bytes_out += item.nbytes
+        channel.send(made)
+
+    def _pump(self) -> None:
+        outbox = self.outbox
+        while self.controls and outbox.room():
+            item = outbox.next()
+            if item is None:
+                return
+            self._transmit(item)
+
+    def _repeat(self) -> None:
+        """Send again, on the present lane, what is not acknowledged."""
+        for item in list(self.outbox.flying):
+            if not self.controls:
+                return
+            self.repeats_out += 1
+            self.controls[0].send(item.frames)
+
+    def pump_bulk(self) -> None:
+        """Send chunks as far as credit goes."""
+        while self.bulks:
+            chunk = self.sending.next_chunk()
+            if chunk is None:
+                return
+            item, offset, data = chunk
+            self.bytes_out += len(data)
+            self.bulks[0].send([codec.pack([frames.CHUNK, item.id, offset, len(data)]), data], item.frozen)
+        if (self.sending.all or self.incoming) and self.state == UP:
+            self._dial_bulk()
+
+    def credited(self, channel: Channel, total: int) -> None:
+        """Chunks of a lane arrived."""
+        if self.bulks and self.bulks[0] is channel:
+            self.sending.credit(total)
+            self.pump_bulk()
+
+    # -- receiving ----------------------------------------------------------------------------------------------------
+
+    def receive(self, channel: Channel, kind: int, header: list[Any], frame_list: Sequence[Any]) -> None:
+        """A numbered message came. Raises WireError."""
+        if self.error is not None:
+            return
+        if self.outbox.acknowledge(header[2]) and not self.outbox.idle():
+            self._pump()
+        reference = channel.lane.by_reference  # type: ignore[union-attr]  # live lanes have lanes
+        nbytes = len(frame_list[0]) + (len(frame_list[1]) if len(frame_list) > 1 and not reference else 0)
+        self.bytes_in += nbytes
+        new = self.inbox.accept(header[1], nbytes)
+        if self.inbox.owed_bytes >= self.endpoint.ack_step:
+            self.acknowledge()
+        else:
+            self.endpoint.owe(self)
+        if new:
+            self.dispatch(kind, header, by_reference(frame_list) if reference else frame_list)
+
+    def acknowledged(self, number: int) -> None:
+        """The peer acknowledged without another message. Raises WireError."""
+        self.outbox.acknowledge(number)
+        self._pump()
+
+    def acknowledge(self) -> None:
+        """Tell the peer what we have, if it must still be told and there is a lane."""
+        if self.inbox.owed and self.controls:
+            self.controls[0].send([codec.pack([frames.ACK, self.inbox.told()])])
+
+    def ping(self, seconds: float, answered: Any) -> None:
+        """Call ``answered(bool)`` once: whether the peer answered within `seconds`."""
+        if not self.controls:
+            self.loop.call_soon(answered, False)
+            return
+        entry = [answered, None]
+        entry[1] = self.loop.call_later(seconds, self._no_pong, entry)
+        self._pong.append(entry)
+        for channel in self.controls:
+            channel.send([codec.pack([frames.PING, 0])])
+
+    def pong(self, mark: int) -> None:
+        """The peer answered a ping."""
+        waiting, self._pong = self._pong, []
+        for answered, timer in waiting:
+            timer.cancel()
+            answered(True)
+
+    def _no_pong(self, entry: Any) -> None:
+        if entry in self._pong:
+            self._pong.remove(entry)
+            entry[0](False)
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def lose(self, error: errors.OpError, *, farewell: str = "") -> None:
+        """The end of this link, with its reason; `farewell` is told to the peer. Nothing more is sent or received."""
+        if self.error is not None:
+            return
+        self.error = error
+        self.state = LOST
+        if self._timer is not None:
+            self._timer.cancel()
+        for dialler in self._diallers:
+            dialler.stop()
+        for channel in [*self.controls, *self.bulks]:
+            if farewell and channel.kind == CONTROL:
+                channel.send([codec.pack([frames.BYE, farewell])])
+            channel.close()
+        self.controls.clear()
+        self.bulks.clear()
+        self.endpoint.link_lost(self)
+        steps = self.outbox.steps() | {item.step for item in self.sending.all.values() if item.step > 0}
+        for _ in self.outbox.clear():
+            pass
+        self.sending.clear()
+        self._end_waits(error)
+        for step in sorted(steps):
+            self._guarded(self.endpoint.push_lost, self, step, error)
+        self._guarded(self.endpoint.service.on_link_lost, self, error)
+
+    def _end_waits(self, error: errors.OpError) -> None:
+        calls, self.calls = self.calls, {}
+        offers, self.offers = self.offers, {}
+        serving, self.serving = self.serving, {}
+        pongs, self._pong = self._pong, []
+        self.incoming.clear()
+        for call in calls.values():
+            self._guarded(call.finish, None, error)
+        for offer in offers.values():
+            self._guarded(offer.lost, error)
+        for reply in serving.values():
+            self._guarded(reply.revoke)
+        for answered, timer in pongs:
+            timer.cancel()
+            self._guarded(answered, False)
+
+    def close(self) -> None:
+        """End it from this side: the peer is told, calls fail with CancelledError."""
+        self.lose(errors.CancelledError(None, None, f"{self.route()} was closed."), farewell="it was closed")
+
+    def statistics(self) -> LinkStatistics:
+        """A snapshot."""
+        return LinkStatistics(
+            peer=self.title(),
+            address=self.address,
+            state=self.state,
+            incarnation=self.incarnation,
+            control_lanes=len(self.controls),
+            bulk_lanes=len(self.bulks),
+            bytes_out=self.bytes_out,
+            bytes_in=self.bytes_in,
+            messages_out=self.messages_out,
+            messages_in=self.messages_in,
+            repeats_out=self.repeats_out,
+            repeats_in=self.inbox.repeats,
+            unacknowledged=len(self.outbox.flying),
+            waiting_bytes=self.outbox.waiting_bytes,
+            calls=len(self.calls),
+            serving=len(self.serving),
+            outgoing=len(self.sending.all),
+            incoming=len(self.incoming),
+            why=self.error.message if self.error is not None else ("" if self.state == UP else self.reason()),
+        )

@@ -1,0 +1,163 @@
+"""Numbers and acknowledgements of a link: what was sent is kept until it is acknowledged, what came is counted.
+
+A link sends on one lane at a time. When that lane ends, everything that is not acknowledged goes out again on the next
+one, in order, under its old numbers; the receiver drops what it has.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from dtfzmq.base import errors
+from dtfzmq.wire.message import WireError
+
+
+class Message:
+    """One numbered message: how it is written once a lane is there, and what it belongs to.
+
+    `write(number, ack, by_reference)` makes the frames; it is called once, and `failed` if it raises. `step` is 0 for
+    what belongs to none.
+    """
+
+    __slots__ = ("failed", "frames", "nbytes", "number", "step", "write")
+
+    def __init__(self, write: Callable[[int, int, bool], list[Any]] | None, step: int, nbytes: int) -> None:
+        self.write = write
+        self.step = step
+        self.nbytes = nbytes
+        self.number = 0
+        self.frames: list[Any] = []
+        self.failed: Callable[[errors.OpError], None] | None = None
+
+
+class Outbox:
+    """The sending half of a link. Messages wait in turn; pushes round robin over their steps.
+
+    Invariant: the messages in flight have consecutive numbers, ending with `number`.
+    """
+
+    def __init__(self, window: int) -> None:
+        self.number = 0
+        self.window = window
+        self.flying: collections.deque[Message] = collections.deque()
+        self.flying_bytes = 0
+        self._first: collections.deque[Message] = collections.deque()
+        self._steps: dict[int, collections.deque[Message]] = {}
+        self.waiting_bytes = 0
+
+    def room(self) -> bool:
+        """True if another message may go out now."""
+        return self.flying_bytes < self.window
+
+    def idle(self) -> bool:
+        """True if nothing waits for its turn."""
+        return not self._first and not self._steps
+
+    def wait(self, item: Message) -> None:
+        """Put a message behind those of its step."""
+        self.waiting_bytes += item.nbytes
+        if item.step == 0:
+            self._first.append(item)
+        else:
+            queue = self._steps.get(item.step)
+            if queue is None:
+                queue = self._steps[item.step] = collections.deque()
+            queue.append(item)
+
+    def next(self) -> Message | None:
+        """Take the message whose turn it is."""
+        if self._first:
+            item = self._first.popleft()
+        elif self._steps:
+            step, queue = next(iter(self._steps.items()))
+            item = queue.popleft()
+            del self._steps[step]
+            if queue:
+                self._steps[step] = queue  # to the end: the others come first
+        else:
+            return None
+        self.waiting_bytes -= item.nbytes
+        return item
+
+    def withdraw(self, item: Message) -> bool:
+        """Take back a message that still waits; False if it went out."""
+        if item.number or item.step:
+            return False
+        try:
+            self._first.remove(item)
+        except ValueError:
+            return False
+        self.waiting_bytes -= item.nbytes
+        return True
+
+    def forget(self, step: int) -> None:
+        """Drop what waits for a step that is over."""
+        queue = self._steps.pop(step, None)
+        if queue:
+            self.waiting_bytes -= sum(item.nbytes for item in queue)
+
+    def fly(self, item: Message) -> None:
+        """A message goes out: number it and keep it."""
+        self.number += 1
+        item.number = self.number
+        self.flying.append(item)
+        self.flying_bytes += item.nbytes
+
+    def acknowledge(self, ack: int) -> bool:
+        """The peer has everything up to `ack`. True if that let something go. Raises WireError for what was never sent."""
+        if ack > self.number or ack < 0:
+            raise WireError(f"number {ack} was acknowledged and {self.number} is the last that was sent")
+        flying = self.flying
+        before = len(flying)
+        while flying and flying[0].number <= ack:
+            self.flying_bytes -= flying.popleft().nbytes
+        return len(flying) != before
+
+    def steps(self) -> set[int]:
+        """Steps with messages that the peer may not have."""
+        found = {item.step for item in self.flying if item.step}
+        found.update(self._steps)
+        return found
+
+    def clear(self) -> Iterator[Message]:
+        """Give up everything, for a link that is lost; yields what it was."""
+        yield from self.flying
+        yield from self._first
+        for queue in self._steps.values():
+            yield from queue
+        self.flying.clear()
+        self._first.clear()
+        self._steps.clear()
+        self.flying_bytes = self.waiting_bytes = 0
+
+
+class Inbox:
+    """The receiving half: which numbers came, and whether the peer must still be told."""
+
+    __slots__ = ("owed", "owed_bytes", "received", "repeats")
+
+    def __init__(self) -> None:
+        self.received = 0
+        self.owed = False
+        self.owed_bytes = 0
+        self.repeats = 0
+
+    def accept(self, number: int, nbytes: int) -> bool:
+        """True if the message is new, False if it is a repeat. Raises WireError for a gap, which no lane can make."""
+        self.owed = True
+        if number == self.received + 1:
+            self.received = number
+            self.owed_bytes += nbytes
+            return True
+        if 0 < number <= self.received:
+            self.repeats += 1
+            return False
+        raise WireError(f"message {number} came after {self.received}")
+
+    def told(self) -> int:
+        """The number to acknowledge; from now on the peer is taken to know."""
+        self.owed = False
+        self.owed_bytes = 0
+        return self.received

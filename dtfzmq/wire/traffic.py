@@ -1,0 +1,496 @@
+"""What a link carries: requests and replies, one-way messages, pushed tensors and announced ones.
+
+How the lanes under it come and go is the matter of link.py.
+"""
+
+from __future__ import annotations
+
+import abc
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dtfzmq.base import errors
+from dtfzmq.wire import codec, frames, tensors
+from dtfzmq.wire.calls import Awaited, Call, Done, Reply, complete
+from dtfzmq.wire.message import WireError
+from dtfzmq.wire.numbers import Inbox, Message, Outbox
+from dtfzmq.wire.offer import Offer
+from dtfzmq.wire.transfer import Array, Incoming, Sending, as_bytes
+
+if TYPE_CHECKING:
+    from dtfzmq.wire.endpoint import Endpoint
+    from dtfzmq.wire.lane import Channel
+
+_log = logging.getLogger("dtfzmq")
+
+Pushed = Iterable[tuple[str, Any]]
+
+
+class Traffic(abc.ABC):
+    """The tables of one link. Baton only."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        settings = endpoint.settings
+        self.endpoint = endpoint
+        self.loop = endpoint.loop
+        self.settings = settings
+        self.outbox = Outbox(settings.control_window)
+        self.inbox = Inbox()
+        self.sending = Sending(settings.chunk, settings.bulk_window)
+        self.incoming: dict[int, Incoming] = {}
+        self.offers: dict[int, Offer] = {}
+        self.calls: dict[int, Call] = {}
+        self.serving: dict[int, Reply] = {}
+        self.controls: list[Channel] = []
+        self.bulks: list[Channel] = []
+        self.error: errors.OpError | None = None
+        self.bytes_out = 0
+        self.bytes_in = 0
+        self.messages_out = 0
+        self.messages_in = 0
+        self.repeats_out = 0
+        self._last_call = 0
+        self._handlers: dict[int, Callable[[list[Any], Sequence[Any]], None]] = {
+            frames.REQUEST: self._on_request,
+            frames.REPLY: self._on_reply,
+            frames.FAILURE: self._on_failure,
+            frames.TELL: self._on_tell,
+            frames.PUSH: self._on_push,
+            frames.ANNOUNCE: self._on_announce,
+            frames.GRANT: self._on_grant,
+            frames.REFUSE: self._on_refuse,
+            frames.REVOKE: self._on_revoke,
+            frames.CANCEL: self._on_cancel,
+        }
+
+    # -- sending ------------------------------------------------------------------------------------------------------
+
+    def call(self, request: Any, done: Done, *, deadline: float | None = None, frozen: bool = True) -> Call:
+        """Send a request; ``done(reply, error)`` is called once, later. `deadline` is a moment of the loop's time.
+
+        `frozen=False`: tensors of the request may be written by their owner once the call is done or cancelled, so no
+        lent byte of theirs is left behind then.
+        """
+        self._last_call += 1
+        call = Call(self, self._last_call, done)  # type: ignore[arg-type]  # every Traffic is a Link
+        if self.error is not None:
+            self.loop.call_soon(call.finish, None, self.error)
+            return call
+        self.calls[call.id] = call
+        if deadline is not None:
+            call.timer = self.loop.call_at(deadline, self._call_late, call)
+
+        def write(number: int, ack: int, reference: bool) -> list[Any]:
+            left = 0.0 if deadline is None else max(1e-3, deadline - self.loop.now())
+            return self._write(
+                [frames.REQUEST, number, ack, call.id, left], request, reference, frozen, call.transfers
+            )
+
+        call.item = Message(write, 0, 0)
+        call.item.failed = lambda error: self._call_unsendable(call, error)
+        self.post(call.item)
+        return call
+
+    def tell(self, message: Any) -> None:
+        """Send a one-way message: handled exactly once while this link lasts, dropped when it is lost."""
+        if self.error is None:
+            self.post(
+                Message(lambda n, ack, ref: self._write([frames.TELL, n, ack], message, ref, True, None), 0, 0)
+            )
+
+    def push(self, step: int, items: Pushed) -> None:
+        """Send tensors of a step to the peer's rendezvous; small ones together, large ones announced. Frozen values."""
+        if self.error is not None:
+            self.loop.call_soon(self.endpoint.push_lost, self, step, self.error)
+            return
+        reference = bool(self.controls) and self.controls[0].lane.by_reference  # type: ignore[union-attr]  # live
+        keys: list[str] = []
+        values: list[Any] = []
+        room = self.settings.batch
+        for key, value in items:
+            array = tensors.normal(value)
+            size = array.nbytes if not array.dtype.hasobject else 0
+            if not reference and (size > self.settings.inline_limit or array.dtype.hasobject) and self._large(step, key, array):
+                continue
+            keys.append(key)
+            values.append(array)
+            room -= size
+            if room <= 0:
+                self._post_push(step, keys, values)
+                keys, values, room = [], [], self.settings.batch
+        if keys:
+            self._post_push(step, keys, values)
+
+    def forget(self, step: int) -> None:
+        """A step is over: drop what waits for it here and tell the peer of what it was promised."""
+        self.outbox.forget(step)
+        dropped = self.sending.drop_step(step) if self.sending.all else ()
+        if dropped and self.error is None:
+            self._post_plain(frames.REVOKE, [item.id for item in dropped])
+
+    def _large(self, step: int, key: str, array: Array) -> bool:
+        """Announce a tensor if it is above the limit; strings are measured by writing them."""
+        descriptor, data = tensors.flat_bytes(array)
+        if data.size <= self.settings.inline_limit:
+            return False
+        item = self.sending.announce(step, key, data, True)
+        self.post(
+            Message(
+                lambda n, ack, ref: [codec.pack([frames.ANNOUNCE, n, ack, item.id, step, key, descriptor, None])],
+                step,
+                0,
+            )
+        )
+        return True
+
+    def _post_push(self, step: int, keys: list[str], values: list[Any]) -> None:
+        def write(number: int, ack: int, reference: bool) -> list[Any]:
+            writer = codec.TensorWriter(reference)
+            return writer.frames([frames.PUSH, number, ack, step, keys, [writer.add(v) for v in values]])
+
+        self.post(Message(write, step, sum(v.nbytes for v in values)))
+
+    def _post_plain(self, kind: int, *fields: Any) -> None:
+        self.post(Message(lambda n, ack, ref: [codec.pack([kind, n, ack, *fields])], 0, 0))
+
+    def _write(
+        self, head: list[Any], message: Any, reference: bool, frozen: bool, transfers: list[int] | None
+    ) -> list[Any]:
+        """Frames of a message; its large tensors, or itself if it is long, are announced with it."""
+        announced: list[int] = [] if transfers is None else transfers
+
+        def announce(array: Array) -> list[Any] | None:
+            if array.nbytes <= self.settings.inline_limit and not array.dtype.hasobject:
+                return None
+            descriptor, data = tensors.flat_bytes(array)
+            if data.size <= self.settings.inline_limit:
+                return None
+            item = self.sending.announce(0, "", data, frozen)
+            announced.append(item.id)
+            return [*descriptor, item.id]
+
+        writer = codec.TensorWriter(reference, None if reference else announce, copy=reference and not frozen)
+        body = codec.body(message, writer)
+        made = writer.frames([*head, body])
+        if not reference and len(made[0]) > self.settings.max_header:
+            descriptor, data = as_bytes(codec.pack(body))
+            item = self.sending.announce(0, "", data, True)
+            announced.append(item.id)
+            made[0] = codec.pack([*head, ["", [*descriptor, item.id]]])
+        return made
+
+    def cancel_call(self, call: Call) -> None:
+        """For Call: nobody waits for it any more."""
+        if self.calls.pop(call.id, None) is None or self.error is not None:
+            return
+        if call.item is not None and self.outbox.withdraw(call.item):
+            return
+        dropped = [n for n in call.transfers if self.sending.drop(n) is not None]
+        if dropped:
+            self._post_plain(frames.REVOKE, dropped)
+        self._post_plain(frames.CANCEL, call.id)
+
+    def _call_late(self, call: Call) -> None:
+        if self.calls.get(call.id) is call:
+            done = call.done
+            call.cancel()
+            if done is not None:
+                done(None, errors.DeadlineExceededError(None, None, self.late_text()))
+
+    def _call_unsendable(self, call: Call, error: errors.OpError) -> None:
+        if self.calls.pop(call.id, None) is not None:
+            call.finish(None, error)
+
+    def answer(self, number: int, message: Any) -> None:
+        """For Reply: send a reply."""
+        if self.serving.pop(number, None) is None or self.error is not None:
+            return
+        item = Message(lambda n, ack, ref: self._write([frames.REPLY, n, ack, number], message, ref, True, None), 0, 0)
+        item.failed = lambda error: self._post_plain(frames.FAILURE, number, errors.to_wire(error))
+        self.post(item)
+
+    def answer_error(self, number: int, error: errors.OpError) -> None:
+        """For Reply: send an error."""
+        if self.serving.pop(number, None) is not None and self.error is None:
+            self._post_plain(frames.FAILURE, number, errors.to_wire(error))
+
+    # -- receiving ----------------------------------------------------------------------------------------------------
+
+    def dispatch(self, kind: int, header: list[Any], frame_list: Sequence[Any]) -> None:
+        """Act on a numbered message that is new. Raises WireError."""
+        self.messages_in += 1
+        handler = self._handlers.get(kind)
+        if handler is None:
+            raise WireError(f"a frame of kind {kind} cannot be numbered")
+        handler(header, frame_list)
+
+    def _read(
+        self,
+        data: list[Any],
+        frame_list: Sequence[Any],
+        whole: Callable[[Any], None],
+        bad: Callable[[errors.OpError], None],
+    ) -> None:
+        """Give a message to `whole` once all its tensors are here, or to `bad` why there is none."""
+        reference = type(frame_list) is _References
+        waiting = _Waiting(self, whole, bad)
+
+        def long(array: Array) -> None:
+            try:
+                self._read(codec.unpack(memoryview(array)), frame_list, whole, bad)
+            except WireError as exc:
+                bad(self._unreadable(exc))
+
+        try:
+            if len(data) == 2 and data[0] == "":
+                waiting.fetch(data[1], long)
+                return
+            reader = codec.TensorReader(frame_list, reference, self.settings.max_tensor, waiting.tensor)
+            waiting.message = codec.message(data, reader)
+        except errors.OpError as exc:
+            waiting.give_up(exc)
+        except (WireError, TypeError, ValueError, IndexError, OverflowError) as exc:
+            waiting.give_up(self._unreadable(exc))
+        else:
+            waiting.check()
+
+    def _on_request(self, header: list[Any], frame_list: Sequence[Any]) -> None:
+        number, left, data = header[3], header[4], header[5]
+        reply = Reply(self, number, self.loop.now() + left if left > 0 else None)  # type: ignore[arg-type]  # as above
+        self.serving[number] = reply
+
+        def whole(message: Any) -> None:
+            if reply.link is None:
+                return
+            try:
+                self.endpoint.service.handle(self, message, reply)
+            except Exception as exc:
+                _log.exception("a request of %s failed", self.title())
+                reply.fail(errors.wrap(exc))
+
+        self._read(data, frame_list, whole, reply.fail)
+
+    def _on_tell(self, header: list[Any], frame_list: Sequence[Any]) -> None:
+        silent = Reply(self, 0, None)  # type: ignore[arg-type]  # as above
+
+        def whole(message: Any) -> None:
+            try:
+                self.endpoint.service.handle(self, message, silent)
+            except Exception:
+                _log.exception("a message of %s failed", self.title())
+
+        self._read(header[3], frame_list, whole, lambda exc: _log.warning("dropped a message of %s: %s", self.title(), exc))
+
+    def _on_reply(self, header: list[Any], frame_list: Sequence[Any]) -> None:
+        number = header[3]
+
+        def whole(message: Any) -> None:
+            call = self.calls.pop(number, None)
+            if call is not None:
+                self._guarded(call.finish, message, None)
+
+        def bad(error: errors.OpError) -> None:
+            call = self.calls.pop(number, None)
+            if call is not None:
+                self._guarded(call.finish, None, error)
+
+        self._read(header[4], frame_list, whole, bad)
+
+    def _on_failure(self, header: list[Any], frame_list: Sequence[Any]) -> None:
+        call = self.calls.pop(header[3], None)
+        if call is not None:
+            self._guarded(call.finish, None, errors.from_wire(header[4]))
+
+    def _on_cancel(self, header: list[Any], frame_list: Sequence[Any]) -> None:
+        reply = self.serving.pop(header[3], None)
+        if reply is not None:
+            self._guarded(reply.revoke)
+
+    def _on_push(self, header: list[Any], frame_list: Sequence[Any]) -> None:
+        step, keys, descriptors = header[3], header[4], header[5]
+        if len(keys) != len(descriptors):
+            raise WireError("a push has not as many keys as tensors")
+        reader = codec.TensorReader(frame_list, type(frame_list) is _References, self.settings.max_tensor)
+        for key, descriptor in zip(keys, descriptors):
+            if type(key) is not str:
+                raise WireError("a push's key is not a text")
+            try:
+                value = reader.take(descriptor)
+            except errors.OpError as exc:
+                raise WireError(exc.message) from None
+            self._guarded(self.endpoint.service.on_push, self, step, key, value)
+
+    def _on_announce(self, header: list[Any], frame_list: Sequence[Any]) -> None:
+        number, step, key, descriptor, segment = header[3:8]
+        try:
+            incoming = Incoming(number, step, key, descriptor, segment, self.settings.max_tensor)
+        except errors.OpError as exc:
+            self._post_plain(frames.REFUSE, number, exc.message, False)
+            return
+        offer = Offer(self, incoming)
+        self.offers[number] = offer
+        self._guarded(self.endpoint.service.on_announce, self, step, key, offer)
+
+    def _on_grant(self, header: list[Any], frame_list: Sequence[Any]) -> None:
+        self.sending.grant(header[3])
+        self.pump_bulk()
+
+    def _on_refuse(self, header: list[Any], frame_list: Sequence[Any]) -> None:
+        item = self.sending.drop(header[3])
+        if item is not None and not header[5] and item.step > 0:
+            error = errors.ResourceExhaustedError(
+                None, None, f"{self.route()}: a tensor of {item.nbytes} bytes was refused ({header[4]})."
+            )
+            self._guarded(self.endpoint.push_lost, self, item.step, error)
+
+    def _on_revoke(self, header: list[Any], frame_list: Sequence[Any]) -> None:
+        for number in header[3]:
+            if type(number) is not int:
+                raise WireError("a revoked transfer is not a number")
+            self.incoming.pop(number, None)
+            offer = self.offers.pop(number, None)
+            if offer is not None:
+                self._guarded(offer.lost, errors.CancelledError(None, None, f"{self.title()} took a tensor back."))
+
+    def _unreadable(self, exc: Exception) -> errors.OpError:
+        return errors.InvalidArgumentError(None, None, f"{self.route()}: a message cannot be read ({exc}).")
+
+    def _guarded(self, fn: Callable[..., None], *args: Any) -> None:
+        try:
+            fn(*args)
+        except Exception:
+            _log.exception("what %s sent met an error in %r", self.title(), fn)
+
+    # -- announced tensors that come ----------------------------------------------------------------------------------
+
+    def grant(self, incoming: Incoming) -> None:
+        """For Offer: reserve memory and ask for the bytes."""
+        try:
+            incoming.reserve(self.endpoint.memory(incoming.nbytes))
+        except (MemoryError, ValueError) as exc:
+            self.refuse(incoming, f"no memory for {incoming.nbytes} bytes", False)
+            self._transfer_failed(incoming, errors.ResourceExhaustedError(None, None, f"{self.route()}: {exc}."))
+            return
+        self.incoming[incoming.id] = incoming
+        self._post_plain(frames.GRANT, incoming.id, 0)
+
+    def refuse(self, incoming: Incoming, reason: str, over: bool) -> None:
+        """For Offer: the tensor is not wanted."""
+        self.incoming.pop(incoming.id, None)
+        self.offers.pop(incoming.id, None)
+        if self.error is None:
+            self._post_plain(frames.REFUSE, incoming.id, reason, over)
+
+    def _transfer_failed(self, incoming: Incoming, error: Exception) -> None:
+        self.offers.pop(incoming.id, None)
+        if incoming.failed is not None:
+            self.loop.call_soon(incoming.failed, error)
+
+    def place_chunk(self, number: int, offset: int, nbytes: int) -> memoryview | None:
+        """For Channel: where a chunk belongs, None if it is not wanted. Raises WireError."""
+        incoming = self.incoming.get(number)
+        return None if incoming is None else incoming.place(offset, nbytes)
+
+    def chunk_came(self, number: int, nbytes: int) -> bool:
+        """For Channel: a chunk was written; true if its tensor is whole. Raises WireError."""
+        incoming = self.incoming.get(number)
+        self.bytes_in += nbytes
+        if incoming is None:
+            return True
+        incoming.taken += nbytes
+        if incoming.taken < incoming.nbytes:
+            return False
+        del self.incoming[number]
+        self.offers.pop(number, None)
+        array = incoming.finish()
+        deliver, incoming.deliver = incoming.deliver, None
+        if deliver is not None:
+            self._guarded(deliver, array)
+        return True
+
+    # -- given by Link ------------------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def post(self, item: Message) -> None:
+        """Send a numbered message now or when its turn comes."""
+
+    @abc.abstractmethod
+    def pump_bulk(self) -> None:
+        """Send chunks as far as credit goes."""
+
+    @abc.abstractmethod
+    def title(self) -> str:
+        """The peer, for people."""
+
+    @abc.abstractmethod
+    def route(self) -> str:
+        """This link from end to end, for people."""
+
+    @abc.abstractmethod
+    def late_text(self) -> str:
+        """What a call that ran out of time says."""
+
+
+class _Waiting:
+    """A message whose announced tensors are on their way."""
+
+    __slots__ = ("_bad", "_fetched", "_link", "_missing", "_whole", "message")
+
+    def __init__(
+        self, link: Traffic, whole: Callable[[Any], None], bad: Callable[[errors.OpError], None]
+    ) -> None:
+        self._link = link
+        self._whole = whole
+        self._bad: Callable[[errors.OpError], None] | None = bad
+        self._missing = 0
+        self._fetched: list[Incoming] = []
+        self.message: Any = None
+
+    def fetch(self, descriptor: Any, deliver: Callable[[Array], None]) -> None:
+        """Have an announced tensor sent. Raises WireError, UnimplementedError."""
+        if type(descriptor) is not list or len(descriptor) != 4 or type(descriptor[3]) is not int:
+            raise WireError("the descriptor of an announced tensor is malformed")
+        incoming = Incoming(descriptor[3], 0, "", descriptor, None, self._link.settings.max_tensor)
+        incoming.deliver = deliver
+        incoming.failed = self.give_up
+        self._fetched.append(incoming)
+        self._link.grant(incoming)
+
+    def tensor(self, descriptor: list[Any]) -> Awaited:
+        """For the reader: what stands for an announced tensor until it has come."""
+        stand_in = Awaited()
+
+        def came(array: Array) -> None:
+            stand_in.value = array
+            self._missing -= 1
+            self.check()
+
+        self.fetch(descriptor, came)
+        self._missing += 1
+        return stand_in
+
+    def check(self) -> None:
+        """Hand the message over if it is whole."""
+        if self._missing == 0 and self.message is not None and self._bad is not None:
+            self._bad = None
+            self._whole(complete(self.message) if self._fetched else self.message)
+
+    def give_up(self, error: Exception) -> None:
+        """There will be no message."""
+        bad, self._bad = self._bad, None
+        if bad is not None:
+            for incoming in self._fetched:
+                if incoming.memory is not None:
+                    self._link.refuse(incoming, str(error), False)
+            bad(errors.wrap(error))
+
+
+class _References(list[Any]):
+    """Frames that came on a lane by reference: arrays after the header."""
+
+
+def by_reference(frame_list: Sequence[Any]) -> Sequence[Any]:
+    """Mark frames of a lane by reference for `Traffic.dispatch`."""
+    return _References(frame_list)
+

@@ -1,0 +1,92 @@
+"""The poller of a process: all its ZeroMQ sockets behind one epoll, polled by whoever holds the loop's baton.
+
+A ZeroMQ socket's descriptor tells only that something changed, once; sending on a socket may take that news away. So
+every socket that was used is looked at again before the next wait.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+from typing import Protocol
+
+from dtfzmq.wire.inproc import Hub
+
+
+class Source(Protocol):
+    """A socket that the poller looks after."""
+
+    def drain(self) -> bool:
+        """Dispatch a bounded number of messages; true if there was any, so that it is to be looked at again."""
+
+
+class ZmqPoller:
+    """See base.loop.Poller. All but `wake` is for the holder of the baton."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._sources: dict[int, Source] = {}
+        self._used: dict[Source, None] = {}
+        self.closed = False
+        #: Who listens in this process, for the network.
+        self.hub = Hub()
+        if hasattr(os, "eventfd"):
+            self._wake_out = self._wake_in = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        else:
+            self._wake_in, self._wake_out = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._epoll.register(self._wake_in, select.EPOLLIN)
+
+    def add(self, fd: int, source: Source) -> None:
+        """Look after a socket."""
+        self._sources[fd] = source
+        self._epoll.register(fd, select.EPOLLIN)
+        self._used[source] = None
+
+    def remove(self, fd: int, source: Source) -> None:
+        """Stop looking after a socket; before it is closed."""
+        if self._sources.pop(fd, None) is not None and not self.closed:
+            with contextlib.suppress(OSError):
+                self._epoll.unregister(fd)
+        self._used.pop(source, None)
+
+    def touch(self, source: Source) -> None:
+        """A socket was sent on: what came meanwhile would not be announced."""
+        self._used[source] = None
+
+    def poll(self, timeout: float | None) -> None:
+        """See Poller."""
+        used = self._used
+        if used:
+            self._used = {}
+            for source in used:
+                if source.drain():
+                    self._used[source] = None
+                    # What was dispatched may have made calls ready: the loop runs them before it waits.
+                    timeout = 0.0
+            if self._used:
+                timeout = 0.0
+        for fd, _ in self._epoll.poll(-1 if timeout is None else timeout):
+            found = self._sources.get(fd)
+            if found is not None:
+                if found.drain():
+                    self._used[found] = None
+            elif fd == self._wake_in:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._wake_in, 4096)
+
+    def wake(self) -> None:
+        """See Poller. One system call, so that a signal handler may do it."""
+        if not self.closed:
+            with contextlib.suppress(OSError):  # full: it wakes anyway
+                os.write(self._wake_out, b"\1\0\0\0\0\0\0\0")
+
+    def close(self) -> None:
+        """See Poller."""
+        if not self.closed:
+            self.closed = True
+            self._epoll.close()
+            for fd in {self._wake_in, self._wake_out}:
+                os.close(fd)
+            self._sources.clear()
+            self._used.clear()
