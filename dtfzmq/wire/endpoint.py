@@ -223,9 +223,10 @@ class Endpoint:
 
     def link_lost(self, link: Link) -> None:
         """A link is no more: forget it."""
-        for table in (self._named, self._unnamed, self._targets):
-            for key in [k for k, v in table.items() if v is link]:  # type: ignore[attr-defined]
-                del table[key]  # type: ignore[attr-defined]
+        tables: tuple[dict[Any, Link], ...] = (self._named, self._unnamed, self._targets)
+        for table in tables:
+            for key in [k for k, v in table.items() if v is link]:
+                del table[key]
         self._all.pop(link, None)
         self._owing.discard(link)
         if link.name:

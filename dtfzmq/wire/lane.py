@@ -17,12 +17,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("dtfzmq")
 
-#: What a peer that goes says last; its link is lost at once and not after the limit.
-_NO_TENSORS = 0
 
-
-def _message(frame_list: Sequence[Any], header: list[Any], cls: type[Any]) -> Any:
-    made = codec.message(header[1], codec.TensorReader((), False, _NO_TENSORS))
+def _message(header: list[Any], cls: type[Any]) -> Any:
+    made = codec.message(header[1], codec.TensorReader((), False, 0))
     if type(made) is not cls:
         raise WireError(f"a {type(made).__name__} came where a {cls.__name__} belongs")
     return made
@@ -123,25 +120,25 @@ class Channel:
         assert self.link is not None
         self.link.attach(self, who, received)
 
-    def _greet(self, frame_list: Sequence[Any], header: list[Any], kind: int) -> None:
+    def _greet(self, header: list[Any], kind: int) -> None:
         """A frame before the lane is live."""
         if self.link is None:
             if self._who is not None:
                 raise WireError("a second frame came before the hello was answered")
             if kind != frames.HELLO:
                 raise WireError("the first frame is no hello")
-            said = _message(frame_list, header, hello.Hello)
+            said = _message(header, hello.Hello)
             self.kind = said.lane
             self._who = hello.who_from_wire(said.me)
             self._endpoint.on_hello(self, said, self._who)
             return
         if kind == frames.WELCOME:
-            welcome = _message(frame_list, header, hello.Welcome)
+            welcome = _message(header, hello.Welcome)
             who = hello.who_from_wire(welcome.me)
             if self.link.welcome(self, who, welcome.generation):
                 self._go_live(who, welcome.received)
         elif kind == frames.REFUSED:
-            refused = _message(frame_list, header, hello.Refused)
+            refused = _message(header, hello.Refused)
             link = self.link
             self.close()
             link.refused(self, errors.make(refused.code, refused.reason), hello.who_from_wire(refused.me))
@@ -162,7 +159,7 @@ class Channel:
                     raise WireError(f"a frame of kind {kind} came on a lane that is not open for it")
                 self.link.receive(self, kind, header, frame_list)  # type: ignore[union-attr]  # live lanes have links
             elif not self.live:
-                self._greet(frame_list, header, kind)
+                self._greet(header, kind)
             else:
                 self._of_lane(kind, header, frame_list)
         except WireError as exc:
@@ -263,8 +260,7 @@ class Channel:
         where = f"{link.title()} at {lane.address if lane else '?'}" if link else (lane.address if lane else "?")
         _log.warning("closed a connection of %s: %s", where, error)
         live = self.live
-        self.end(f"what came is not the protocol ({error})")
+        why = f"what came is not the protocol ({error})"
+        self.end(why)
         if live and link is not None:
-            link.lose(
-                errors.InternalError(None, None, f"{link.route()} was given up: what came is not the protocol ({error}).")
-            )
+            link.lose(errors.InternalError(None, None, f"{link.route()} was given up: {why}."))

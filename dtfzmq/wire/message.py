@@ -114,7 +114,7 @@ _SCALARS: dict[Any, Check] = {
 
 
 def checker(hint: Any) -> Check:
-    """The check that brings plain decoded data into the form that `hint` says. Raises TypeError for a hint beyond us."""
+    """The check that brings plain decoded data into the form that `hint` says. TypeError for a hint beyond us."""
     if hint in _SCALARS:
         return _SCALARS[hint]
     if hint is list or hint is dict or hint is tuple:
@@ -143,7 +143,7 @@ def _is_tensors(hint: Any) -> bool:
 
 @dataclass_transform(frozen_default=True)
 def message(cls: type[T] | None = None, *, idempotent: bool = False) -> Any:
-    """Class decorator: make a frozen dataclass that the codec can carry. `idempotent`: may be sent again after a loss."""
+    """Class decorator: a frozen dataclass that the codec can carry. `idempotent`: may be sent again after a loss."""
 
     def declare(cls: type[T]) -> type[T]:
         made: type[Any] = dataclasses.dataclass(frozen=True)(cls)

@@ -106,7 +106,7 @@ class Outbox:
         self.flying_bytes += item.nbytes
 
     def acknowledge(self, ack: int) -> bool:
-        """The peer has everything up to `ack`. True if that let something go. Raises WireError for what was never sent."""
+        """The peer has everything up to `ack`. True if that let something go. WireError for what was never sent."""
         if ack > self.number or ack < 0:
             raise WireError(f"number {ack} was acknowledged and {self.number} is the last that was sent")
         flying = self.flying

@@ -111,7 +111,8 @@ class Traffic(abc.ABC):
         for key, value in items:
             array = tensors.normal(value)
             size = array.nbytes if not array.dtype.hasobject else 0
-            if not reference and (size > self.settings.inline_limit or array.dtype.hasobject) and self._large(step, key, array):
+            may_be_large = not reference and (size > self.settings.inline_limit or array.dtype.hasobject)
+            if may_be_large and self._large(step, key, array):
                 continue
             keys.append(key)
             values.append(array)
@@ -238,7 +239,7 @@ class Traffic(abc.ABC):
 
         def long(array: Array) -> None:
             try:
-                self._read(codec.unpack(memoryview(array)), frame_list, whole, bad)
+                self._read(codec.unpack(array.data), frame_list, whole, bad)
             except WireError as exc:
                 bad(self._unreadable(exc))
 
@@ -280,7 +281,10 @@ class Traffic(abc.ABC):
             except Exception:
                 _log.exception("a message of %s failed", self.title())
 
-        self._read(header[3], frame_list, whole, lambda exc: _log.warning("dropped a message of %s: %s", self.title(), exc))
+        def bad(error: errors.OpError) -> None:
+            _log.warning("dropped a message: %s", error)
+
+        self._read(header[3], frame_list, whole, bad)
 
     def _on_reply(self, header: list[Any], frame_list: Sequence[Any]) -> None:
         number = header[3]

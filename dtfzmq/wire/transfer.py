@@ -32,7 +32,7 @@ class Outgoing:
         self.id = number
         self.step = step
         self.key = key
-        self.data = memoryview(data)
+        self.data: memoryview = data.data
         self.nbytes = data.size
         self.frozen = frozen
         self.granted = False
@@ -139,7 +139,20 @@ class Sending:
 class Incoming:
     """A tensor that the peer announced. `memory` is there from the grant on; `taken` bytes of it are written."""
 
-    __slots__ = ("deliver", "failed", "id", "key", "memory", "name", "nbytes", "segment", "shape", "step", "taken", "view")
+    __slots__ = (
+        "deliver",
+        "failed",
+        "id",
+        "key",
+        "memory",
+        "name",
+        "nbytes",
+        "segment",
+        "shape",
+        "step",
+        "taken",
+        "view",
+    )
 
     def __init__(self, number: int, step: int, key: str, descriptor: Any, segment: Any, limit: int) -> None:
         self.name, self.shape, self.nbytes = tensors.measure(descriptor, limit)
@@ -163,7 +176,7 @@ class Incoming:
     def reserve(self, memory: Bytes) -> None:
         """Chunks are written into `memory` from now on."""
         self.memory = memory
-        self.view = memoryview(memory)
+        self.view = memory.data
 
     def place(self, offset: int, nbytes: int) -> memoryview | None:
         """Where a chunk is to be written; None if we have it already. Raises WireError for one that cannot be."""

@@ -7,6 +7,7 @@ ended, so each is probed when one did: a lane that is gone cannot be routed to.
 
 from __future__ import annotations
 
+import errno
 import logging
 import struct
 from collections.abc import Callable, Sequence
@@ -46,7 +47,7 @@ _EVENTS = (
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
     | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 )
-_FAILED = {
+_FAILED: dict[int, str] = {
     zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL: "the connection ended during ZeroMQ's handshake",
     zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL: "the other end does not speak ZeroMQ's protocol",
     zmq.EVENT_HANDSHAKE_FAILED_AUTH: "the other end refused our key",
@@ -148,6 +149,10 @@ class _Watched:
             self.sock.close(linger)
 
 
+def _readable(sock: zmq.Socket[Any]) -> bool:
+    return bool(sock.getsockopt(zmq.EVENTS) & zmq.POLLIN)  # type: ignore[operator]  # the option is a number
+
+
 class _MonitorSource:
     """Reads a monitor."""
 
@@ -158,7 +163,7 @@ class _MonitorSource:
     def drain(self) -> bool:
         """See zmqpoll.Source."""
         any_came = False
-        while not self._monitor.closed and self._monitor.get(zmq.EVENTS) & zmq.POLLIN:
+        while not self._monitor.closed and _readable(self._monitor):
             event, value = _MONITOR.unpack(self._monitor.recv_multipart(zmq.NOBLOCK)[0])
             any_came = True
             self._told(event, value)
@@ -284,7 +289,7 @@ class ZmqListener(_Watched):
                     raise errors.AlreadyExistsError(
                         None, None, f"Address already in use: {text}. Another server or program listens there."
                     ) from None
-                if exc.errno == zmq.EACCES or exc.errno == 13:
+                if exc.errno == errno.EACCES:
                     raise errors.PermissionDeniedError(
                         None, None, f"{text} cannot be bound: permission denied; choose a port above 1023."
                     ) from None
@@ -303,7 +308,7 @@ class ZmqListener(_Watched):
         sock = self.sock
         came = False
         for _ in range(_TURN):
-            if not self.open or not sock.get(zmq.EVENTS) & zmq.POLLIN:
+            if not self.open or not _readable(sock):
                 break
             came = True
             route: Any = sock.recv(zmq.NOBLOCK)
@@ -391,7 +396,7 @@ class _Dealer(_Watched):
         sock = self.sock
         came = False
         for _ in range(_TURN):
-            if not self.open or not sock.get(zmq.EVENTS) & zmq.POLLIN:
+            if not self.open or not _readable(sock):
                 break
             came = True
             _receive(sock, self._lane)
