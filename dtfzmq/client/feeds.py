@@ -6,17 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from dtfzmq.client.fetches import feed_conversion, suggestion
+from dtfzmq.client.fetches import conversion
 from dtfzmq.graph.graph import Graph, Tensor
 
 
 class FeedSlot:
     """One fed tensor with what its values are checked against; made once per call signature."""
 
-    __slots__ = ("dims", "dtype", "is_string", "tensor")
+    __slots__ = ("dims", "dtype", "is_string", "own", "tensor")
 
-    def __init__(self, tensor: Tensor) -> None:
+    def __init__(self, tensor: Tensor, own: bool) -> None:
         self.tensor = tensor
+        # Whether values are copied, since they are handed over as they are; else they are copied on their way out.
+        self.own = own
         self.dtype: Any = np.dtype(tensor.dtype.base_dtype.as_numpy_dtype)
         self.is_string = self.dtype == object
         shape = tensor.get_shape()
@@ -24,15 +26,15 @@ class FeedSlot:
         self.dims: tuple[int | None, ...] | None = None if shape.ndims is None else tuple(shape.as_list())
 
     def convert(self, value: Any) -> np.ndarray:
-        """`value` as an array that shares no memory with it. TypeError or ValueError in TF1's words if it does not fit.
+        """`value` as an array, a copy if `own`. TypeError or ValueError in TF1's words if it does not fit.
 
         Anything numpy converts is taken: a float64 for a float32, a list, a big-endian or reversed view.
         """
         try:
-            if self.is_string or type(value) not in _PLAIN:
-                array = self._checked(value)
+            if type(value) in _PLAIN and not self.is_string:
+                array = np.array(value, self.dtype)
             else:
-                array = np.array(value, self.dtype, order="C")
+                array = self._checked(value)
         except OverflowError:
             raise self._refused(value) from None
         if array.shape != self.dims:
@@ -63,7 +65,9 @@ class FeedSlot:
             if array != value and self.dtype.kind in "iu":
                 raise self._refused(value)
             return array
-        return np.array(value, self.dtype, order="C")
+        if self.own:
+            return np.array(value, self.dtype, order="C")
+        return np.asarray(value, self.dtype, order="C")
 
     def _refused(self, value: Any) -> TypeError:
         return TypeError(
@@ -108,24 +112,38 @@ def flatten(graph: Graph, feed_dict: Mapping[Any, Any]) -> Iterator[tuple[Tensor
     if not isinstance(feed_dict, Mapping):
         raise TypeError(f"feed_dict must be a dictionary from tensors to values, not {type(feed_dict).__name__}.")
     for key, value in _pairs(feed_dict):
-        if isinstance(key, Tensor) and key.graph is graph:
-            tensor = key
-        else:
-            try:
-                tensor = graph.as_graph_element(key, allow_tensor=True, allow_operation=False)
-            except (TypeError, ValueError, KeyError) as error:
-                raise TypeError(f"Cannot interpret feed_dict key as Tensor: {error.args[0]}"
-                                f"{suggestion(graph, key)}") from None
-        if not graph.is_feedable(tensor):
-            raise ValueError(f"Tensor {tensor.name} may not be fed.")
-        yield tensor, value
+        yield fed_tensor(graph, key), value
+
+
+def fed_tensor(graph: Graph, key: Any) -> Tensor:
+    """The tensor that a feed key means. TypeError if it is none of the graph's, ValueError if it may not be fed."""
+    if isinstance(key, Tensor) and key.graph is graph:
+        tensor = key
+    else:
+        try:
+            tensor = graph.as_graph_element(key, allow_tensor=True, allow_operation=False)
+        except (TypeError, ValueError, KeyError) as error:
+            raise TypeError(f"Cannot interpret feed_dict key as Tensor: {error.args[0]}") from None
+    if not graph.is_feedable(tensor):
+        raise ValueError(f"Tensor {tensor.name} may not be fed.")
+    return tensor
+
+
+def fed_tensors(graph: Graph, key: Any) -> list[Tensor]:
+    """The tensors that a feed key stands for, without a value to go by."""
+    if isinstance(key, (tuple, list)) and conversion(key) is None:
+        return [tensor for inner in key for tensor in fed_tensors(graph, inner)]
+    known = conversion(key)
+    if known is not None and known.keys is not None:
+        return [fed_tensor(graph, element) for element in known.keys(key)]
+    return [fed_tensor(graph, key)]
 
 
 def _pairs(feed_dict: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
     for key, value in feed_dict.items():
-        feed = feed_conversion(key)
-        if feed is not None:
-            yield from feed(key, value)
+        known = conversion(key)
+        if known is not None and known.feed is not None:
+            yield from known.feed(key, value)
         elif isinstance(key, (tuple, list)):
             if not isinstance(value, (tuple, list)) or len(key) != len(value):
                 raise ValueError(f"Could not flatten dictionary. Key had {len(key)} elements, but value had "

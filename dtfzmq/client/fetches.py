@@ -1,38 +1,47 @@
 """What `run` is asked for: any nesting of fetches becomes a list of tensors and ops, and results take its shape again."""
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from dtfzmq.graph.graph import Graph, Operation, Tensor
 
 Build = Callable[[Sequence[Any]], Any]
 
-# (type, fetch function, feed function): `fetch_function(value) -> (elements, contraction)` names what to fetch for a
-# value of the type and how the fetched elements become its result; `feed_function(key, value) -> pairs` is its feed.
+
+
+class Conversion(NamedTuple):
+    """How values of a type are fetched and fed; each part may be missing."""
+
+    type: type
+    #: value -> (elements to fetch, how the fetched elements become the result)
+    fetch: Callable[[Any], tuple[Sequence[Any], Callable[[list[Any]], Any]]] | None
+    #: (key, value) -> (tensor, value) pairs
+    feed: Callable[[Any, Any], Sequence[tuple[Any, Any]]] | None
+    #: key -> the tensors that `feed` gives, for feeds that are named before they have values
+    keys: Callable[[Any], Sequence[Any]] | None
+
+
 # Later registrations are asked first, as the narrower types.
-_conversions: list[tuple[type, Callable[[Any], tuple[Sequence[Any], Callable[[list[Any]], Any]]] | None,
-                         Callable[[Any, Any], Sequence[tuple[Any, Any]]] | None]] = []
+_conversions: list[Conversion] = []
 
 
 def register_session_run_conversion_functions(
-    tensor_type: type, fetch_function: Callable[[Any], tuple[Sequence[Any], Callable[[list[Any]], Any]]],
+    tensor_type: type, fetch_function: Callable[[Any], tuple[Sequence[Any], Callable[[list[Any]], Any]]] | None = None,
     feed_function: Callable[[Any, Any], Sequence[tuple[Any, Any]]] | None = None,
     feed_function_for_partial_run: Callable[[Any], Sequence[Any]] | None = None,
 ) -> None:
     """Let values of `tensor_type` be fetched and fed. ValueError if the type is registered already."""
-    del feed_function_for_partial_run  # a partial run's feeds are named by tensors
-    if any(tensor_type is known for known, _, _ in _conversions):
+    if any(tensor_type is known.type for known in _conversions):
         raise ValueError(f"{tensor_type} has already been registered so ignore it.")
-    _conversions.insert(0, (tensor_type, fetch_function, feed_function))
+    _conversions.insert(0, Conversion(tensor_type, fetch_function, feed_function, feed_function_for_partial_run))
 
 
-def feed_conversion(key: Any) -> Callable[[Any, Any], Sequence[tuple[Any, Any]]] | None:
-    """The registered feed function of a feed key's type, None for plain keys."""
-    for known, _, feed in _conversions:
-        if isinstance(key, known):
-            return feed
+def conversion(value: Any) -> Conversion | None:
+    """The registered conversion of a value's type, None for plain values."""
+    for known in _conversions:
+        if isinstance(value, known.type):
+            return known
     return None
 
 
@@ -64,11 +73,11 @@ class Fetches:
             kind = type(fetch)
             parts = [self._compile(getattr(fetch, name)) for name in names]
             return lambda values: kind(*[part(values) for part in parts])
-        for known, function, _ in _conversions:
-            if isinstance(fetch, known) and function is not None:
-                elements, contraction = function(fetch)
-                leaves = [self._leaf(element) for element in elements]
-                return lambda values: contraction([leaf(values) for leaf in leaves])
+        known = conversion(fetch)
+        if known is not None and known.fetch is not None:
+            elements, contraction = known.fetch(fetch)
+            leaves = [self._leaf(element) for element in elements]
+            return lambda values: contraction([leaf(values) for leaf in leaves])
         return self._leaf(fetch)
 
     def _sequence(self, fetch: Sequence[Any]) -> Build:
@@ -105,8 +114,7 @@ class Fetches:
                             f"({error})") from None
         except (ValueError, KeyError) as error:
             text = error.args[0] if error.args else error
-            raise ValueError(f"Fetch argument {fetch!r} cannot be interpreted as a Tensor. ({text})"
-                             f"{suggestion(graph, fetch)}") from None
+            raise ValueError(f"Fetch argument {fetch!r} cannot be interpreted as a Tensor. ({text})") from None
         if not graph.is_fetchable(element):
             raise ValueError(f"Operation {element.name!r} has been marked as not fetchable.")
         index = self._seen.get(element)
@@ -121,13 +129,3 @@ class Fetches:
         at = index
         return lambda values: values[at]
 
-
-def suggestion(graph: Graph, name: Any) -> str:
-    """A hint at the nearest name for one that the graph does not have; "" if nothing is near."""
-    if not isinstance(name, str):
-        return ""
-    stem, _, output = name.partition(":")
-    near = difflib.get_close_matches(stem, [op.name for op in graph.get_operations()], 1)
-    if not near or near[0] == stem:
-        return ""
-    return f" Did you mean '{near[0]}{':' + output if output else ''}'?"

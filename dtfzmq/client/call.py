@@ -1,0 +1,112 @@
+"""One call signature of a session: its fetches and feeds, worked out once and looked up by what `run` was given."""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dtfzmq.base import errors
+from dtfzmq.client.feeds import FeedSlot, flatten
+from dtfzmq.client.fetches import Fetches
+from dtfzmq.graph.graph import Graph, Tensor
+
+_NESTED = frozenset({list, tuple, dict})
+
+
+def structure(fetches: Any) -> Any:
+    """A hashable stand-in for a fetch argument: equal for equal structures of the same elements.
+
+    What is not hashable stays so, and the caller's look-up raises TypeError.
+    """
+    kind = type(fetches)
+    if kind is dict:
+        return (dict, tuple(fetches), tuple([structure(f) for f in fetches.values()]))
+    if kind is list or isinstance(fetches, tuple):
+        return (kind, *[structure(f) if type(f) in _NESTED or isinstance(f, tuple) else f for f in fetches])
+    return fetches
+
+
+class Call:
+    """A signature with its number at the master. Immutable but for `known`, which says that the master has its names.
+
+    `signature` names feeds, fetches and targets for the wire, each sorted, so that the order in which a program writes
+    them makes no difference to the master. `feed_order` and `fetch_order` lead from there and back; None: the same.
+    """
+
+    __slots__ = ("build", "feed_order", "fetch_order", "fetches", "known", "local", "number", "plain", "scalar",
+                 "signature", "slots")
+
+    def __init__(self, number: int, fetches: Fetches, tensors: Sequence[Tensor], plain: bool, own: bool) -> None:
+        self.number = number
+        self.fetches = fetches
+        self.build = fetches.build
+        self.scalar = fetches.single
+        self.slots = [FeedSlot(t, own) for t in tensors]
+        # True if the feeds are the values of feed_dict, one by one.
+        self.plain = plain
+        self.known = False
+        fed = {t: i for i, t in enumerate(tensors)}
+        if len(fed) != len(tensors):
+            twice = next(t for i, t in enumerate(tensors) if t in tensors[:i])
+            raise errors.InvalidArgumentError(None, None, f'Endpoint "{twice.name}" fed more than once.')
+        # (position among the fetched tensors, position among the feeds): answered from the feed itself.
+        self.local = [(i, fed[t]) for i, t in enumerate(fetches.tensors) if t in fed]
+        asked = [(i, t) for i, t in enumerate(fetches.tensors) if t not in fed]
+        by_name = sorted(asked, key=lambda pair: pair[1].name)
+        order = [i for i, _ in by_name]
+        self.fetch_order = None if order == list(range(len(fetches.tensors))) else order
+        feeds = sorted(range(len(tensors)), key=lambda i: tensors[i].name)
+        self.feed_order = None if feeds == list(range(len(tensors))) else feeds
+        self.signature = (tuple(tensors[i].name for i in feeds), tuple(t.name for _, t in by_name),
+                          tuple(sorted(op.name for op in fetches.targets)))
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to ask the master for."""
+        return not self.signature[1] and not self.signature[2]
+
+    def feeds(self, values: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Converted values in the order of the signature."""
+        order = self.feed_order
+        return list(values) if order is None else [values[i] for i in order]
+
+    def results(self, fetched: list[Any], values: Sequence[np.ndarray]) -> list[Any]:
+        """What came back, and what was answered from the feeds, in the order of `fetches.tensors`."""
+        order = self.fetch_order
+        if order is None:
+            return fetched
+        placed: list[Any] = [None] * len(self.fetches.tensors)
+        for i, value in zip(order, fetched):
+            placed[i] = value
+        for i, k in self.local:
+            placed[i] = values[k]
+        return placed
+
+
+def prepare(graph: Graph, number: int, fetches: Any, feed_dict: Mapping[Any, Any] | None,
+            own: bool) -> tuple[Call, list[Any]]:
+    """The call for what `run` was given, and the values fed, one for each of its slots; `own` as in FeedSlot."""
+    compiled = Fetches(graph, fetches)
+    pairs = list(flatten(graph, feed_dict)) if feed_dict is not None else []
+    plain = feed_dict is None or len(pairs) == len(feed_dict) and all(isinstance(k, (Tensor, str)) for k in feed_dict)
+    return Call(number, compiled, [t for t, _ in pairs], plain, own), [v for _, v in pairs]
+
+
+def values_of(graph: Graph, call: Call, feed_dict: Mapping[Any, Any] | None) -> list[np.ndarray]:
+    """The converted values of a repeated call."""
+    if not feed_dict:
+        return []
+    if call.plain:
+        return [slot.convert(value) for slot, value in zip(call.slots, feed_dict.values())]
+    return [slot.convert(value) for slot, (_, value) in zip(call.slots, flatten(graph, feed_dict))]
+
+
+def owned(value: Any) -> Any:
+    """A fetched value as the caller gets it: a numpy scalar or bytes for shape (), else a writeable array of its own."""
+    if type(value) is np.ndarray:
+        if value.ndim == 0:
+            return value[()]
+        if not value.flags.writeable:
+            return value.copy()
+    return value

@@ -1,0 +1,95 @@
+"""How a session reaches its master: directly if it is in this process, else over a link."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from dtfzmq.base.loop import Completion, Loop
+
+
+class Answer(Completion):
+    """What a caller waits for when it asked a master: the reply to a direct call and the `done` of a link's call."""
+
+    __slots__ = ("call",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: The request on its link; None for a direct one.
+        self.call: Any = None
+
+    def __call__(self, reply: Any, error: BaseException | None = None) -> None:
+        if error is None:
+            self.set(reply)
+        else:
+            self.fail(error)
+
+
+class Connection(Protocol):
+    """A way to a master. `ask` and `tell` are called on the baton of `loop`."""
+
+    loop: Loop
+    #: True if the master is in this process: graphs and tensors then travel as they are.
+    local: bool
+
+    def ask(self, message: Any, answer: Answer) -> None:
+        """Send a request; `answer` is completed with its reply, or fails."""
+
+    def tell(self, message: Any) -> None:
+        """Send a one-way message, or one whose reply nobody waits for."""
+
+    def abandon(self, answer: Answer, farewell: Any) -> None:
+        """Nobody waits for `answer` any more: the master hears of it, by `farewell` where there is no link."""
+
+    def close(self) -> None:
+        """Give the way back. Not on the baton."""
+
+
+class LocalConnection:
+    """A master of this process: messages are handed over by reference, the caller's thread may run its own part."""
+
+    local = True
+
+    def __init__(self, loop: Loop, handle: Callable[[Any, Any, Any], None], close: Callable[[], None]) -> None:
+        self.loop = loop
+        self._handle = handle
+        self.close = close
+
+    def ask(self, message: Any, answer: Answer) -> None:
+        """See Connection."""
+        self._handle(None, message, answer)
+
+    def tell(self, message: Any) -> None:
+        """See Connection."""
+        self._handle(None, message, Answer())
+
+    def abandon(self, answer: Answer, farewell: Any) -> None:
+        """See Connection."""
+        self._handle(None, farewell, Answer())
+
+
+class LinkConnection:
+    """A master of another process, at the far end of a link; a link that was lost is replaced by the next request."""
+
+    local = False
+
+    def __init__(self, loop: Loop, link: Callable[[], Any], close: Callable[[], None]) -> None:
+        self.loop = loop
+        self._link = link
+        self.close = close
+
+    def ask(self, message: Any, answer: Answer) -> None:
+        """See Connection."""
+        answer.call = self._link().call(message, answer, frozen=False)
+
+    def tell(self, message: Any) -> None:
+        """See Connection."""
+        self._link().call(message, _ignore)
+
+    def abandon(self, answer: Answer, farewell: Any) -> None:
+        """See Connection. The end of the call is what the master hears; no byte of the feeds is lent any more."""
+        if answer.call is not None:
+            answer.call.cancel()
+
+
+def _ignore(reply: Any, error: BaseException | None) -> None:
+    """A reply that nobody waits for."""

@@ -1,0 +1,74 @@
+"""This process as a client: one endpoint for all its sessions with servers of other processes."""
+from __future__ import annotations
+
+import os
+import random
+import socket
+import threading
+from typing import Any
+
+from dtfzmq.base import threads
+from dtfzmq.base.loop import Loop
+from dtfzmq.client.connection import LinkConnection
+from dtfzmq.wire.endpoint import Endpoint, Quiet
+from dtfzmq.wire.hello import Who
+from dtfzmq.wire.net import Network, process_loop
+
+
+class _Client:
+    """The endpoint with the number of connections that use it."""
+
+    def __init__(self) -> None:
+        self.users = 0
+        self.loop: Loop = process_loop()
+        self.loop.add_ref()
+        me = Who("", random.SystemRandom().getrandbits(63) | 1, os.getpid(), socket.gethostname())
+        with self.loop.held():
+            self.endpoint = Endpoint(self.loop, Network(self.loop), me, Quiet())
+
+    def close(self) -> None:
+        with self.loop.held():
+            self.endpoint.close("the client left")
+        self.loop.release()
+
+
+_client: _Client | None = None
+_guard = threading.Lock()
+
+
+def _forget() -> None:
+    global _client, _guard
+    _client = None
+    _guard = threading.Lock()
+
+
+threads.on_fork_in_child(_forget)
+
+
+def connect(address: str) -> LinkConnection:
+    """A connection to the server at "host:port". Nothing is sent before it is used."""
+    global _client
+    with _guard:
+        if _client is None or _client.loop.closed:
+            _client = _Client()
+        client = _client
+        client.users += 1
+    gone: list[bool] = []
+
+    def close() -> None:
+        global _client
+        if gone:
+            return
+        gone.append(True)
+        with _guard:
+            client.users -= 1
+            last = client.users == 0
+            if last and _client is client:
+                _client = None
+        if last:
+            client.close()
+
+    def link() -> Any:
+        return client.endpoint.link("", [address])
+
+    return LinkConnection(client.loop, link, close)

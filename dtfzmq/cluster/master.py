@@ -1,0 +1,373 @@
+"""The master of sessions: keeps their graphs and plans, and runs their steps on the tasks of the cluster."""
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+from typing import Any
+
+from dtfzmq.base import errors
+from dtfzmq.base.loop import Loop
+from dtfzmq.base.threads import Runner
+from dtfzmq.cluster import planning
+from dtfzmq.cluster.partial import PartialRuns
+from dtfzmq.cluster.peers import Peers
+from dtfzmq.cluster.session_state import MasterSession, Signature, StepPlan, not_found, restarted
+from dtfzmq.cluster.step import Step
+from dtfzmq.graph import serial
+from dtfzmq.graph.node import Node
+from dtfzmq.wire import messages as m
+
+_log = logging.getLogger("dtfzmq")
+
+# A session whose client is out of reach is kept this long.
+ABANDONED_S = 60.0
+# Closing waits this long for steps that cannot be stopped.
+CLOSE_S = 1.0
+# Reset and ListDevices wait this long for tasks that do not answer, unless told otherwise.
+ASK_S = 10.0
+CLOSED = "Step was cancelled by an explicit call to `Session::Close()`."
+
+
+class Master:
+    """Sessions of one server. All methods: on the baton; none blocks. Long planning goes to `runner`."""
+
+    def __init__(self, loop: Loop, runner: Runner, peers: Peers, rng: random.Random,
+                 soft_default: dict[str, Any] | None = None) -> None:
+        self.loop = loop
+        self.runner = runner
+        self.peers = peers
+        self.rng = rng
+        #: Configuration that sessions start from.
+        self.defaults = dict(soft_default or {})
+        self.sessions: dict[str, MasterSession] = {}
+        self.stopped = False
+        self.partial = PartialRuns(self)
+        self.steps_run = 0
+        self._by_step: dict[int, Step] = {}
+
+    # -- sessions ------------------------------------------------------------------------------------------------------
+
+    def on_create_session(self, link: Any, message: m.CreateSession, reply: Any) -> None:
+        """Open a session. Nobody is contacted: only what a step needs is."""
+        if self.stopped:
+            reply.fail(errors.UnavailableError(None, None, f"The server {self.peers.me} was stopped."))
+            return
+        config = {**self.defaults, **message.config}
+        if config.get("session_inter_op_thread_pool"):
+            raise errors.InvalidArgumentError(
+                None, None, "Distributed session does not support session thread pool options.")
+        handle = f"{self.rng.getrandbits(64):016x}"
+        session = MasterSession(handle, config, link)
+        session.step_over = lambda step: self.step_over(session, step)
+        planning.prepare(self, session)
+
+        def add(nodes: list[Node]) -> None:
+            session.extend(nodes)
+            self.sessions[handle] = session
+            reply(m.SessionCreated(handle, 0))
+
+        self._decoded(message, add, reply)
+
+    def on_extend_session(self, link: Any, message: m.ExtendSession, reply: Any) -> None:
+        """Add nodes to a session's graph."""
+        session = self._session(message.handle)
+
+        def add(nodes: list[Node]) -> None:
+            if message.version != session.version:
+                raise errors.AbortedError(
+                    None, None, f"Current version is {session.version} but caller expected {message.version}.")
+            session.extend(nodes)
+            session.version += 1
+            reply(m.SessionExtended(session.version))
+
+        self._decoded(message, add, reply)
+
+    def _decoded(self, message: Any, add: Callable[[list[Node]], None], reply: Any) -> None:
+        """Call `add` with the nodes of a message, on the baton; a large graph is decoded off it."""
+        plain, arrays = message.graph, message.arrays
+        if isinstance(plain, list) and (not plain or type(plain[0]) is Node):
+            add(plain)
+            return
+        self.off_baton(len(plain) if isinstance(plain, list) else 0, planning.INLINE_NODES,
+                       lambda: serial.nodes_from_wire(plain, arrays), add, reply.fail)
+
+    def off_baton(self, size: int, limit: int, work: Callable[[], Any], then: Callable[[Any], None],
+                  failed: Callable[[BaseException], None]) -> None:
+        """Run `work`, on the pool if `size` is above `limit`; then `then(result)` or `failed(error)` on the baton."""
+        def finish(result: Any, error: BaseException | None) -> None:
+            if error is None:
+                try:
+                    then(result)
+                except Exception as late:
+                    error = late
+            if error is not None:
+                failed(error)
+
+        def run() -> tuple[Any, BaseException | None]:
+            try:
+                return work(), None
+            except Exception as error:
+                return None, error
+
+        if size <= limit:
+            finish(*run())
+        else:
+            self.runner.submit(lambda: self.loop.call_soon(finish, *run()))
+
+    def on_close_session(self, link: Any, message: m.CloseSession, reply: Any) -> None:
+        """Cancel the session's steps, forget it everywhere; answered when its steps are over, or soon."""
+        session = self._session(message.handle)
+        self.close_session(session, errors.CancelledError(None, None, CLOSED), lambda: reply(m.Done()))
+
+    def close_session(self, session: MasterSession, error: errors.OpError, done: Callable[[], None]) -> None:
+        """End a session with `error` for its steps; `done` once they are over or CLOSE_S passed."""
+        self.sessions.pop(session.handle, None)
+        session.closed = True
+        if session.abandoned is not None:
+            session.abandoned.cancel()
+        told: list[bool] = []
+
+        def finish() -> None:
+            if not told:
+                told.append(True)
+                timer.cancel()
+                done()
+
+        timer = self.loop.call_later(CLOSE_S, finish)
+        for cancel in list(session.waiting.values()):
+            cancel(error)
+        self.partial.close(session, error)
+        for step in list(session.steps.values()):
+            step.fail(error)
+        farewell = m.DeleteWorkerSession(session.handle)
+        for task in session.tasks:
+            self.peers.peer(task).tell(farewell)
+        session.calls.clear()
+        session.plans.clear()
+        if session.steps:
+            session.on_idle = finish
+        else:
+            finish()
+
+    def on_reset(self, link: Any, message: m.Reset, reply: Any) -> None:
+        """End every session and clear containers; tasks that do not answer have nothing to clear and are logged."""
+        error = errors.AbortedError(None, None, "The session was ended by a reset of its master.")
+        for session in list(self.sessions.values()):
+            self.close_session(session, error, lambda: None)
+        waiting = set(self.peers.tasks())
+        command = m.CleanupAll(message.containers)
+
+        def answered(task: str, error: BaseException | None) -> None:
+            if task not in waiting:
+                return
+            waiting.discard(task)
+            if error is not None:
+                _log.warning("reset: %s was not cleared: %s", self.peers.where(task), error)
+            if not waiting:
+                timer.cancel()
+                reply(m.Done())
+
+        def give_up() -> None:
+            for task in list(waiting):
+                answered(task, errors.DeadlineExceededError(None, None, "no answer"))
+
+        timer = self.loop.call_later(message.timeout or ASK_S, give_up)
+        for task in self.peers.tasks():
+            self.peers.peer(task).call(command, lambda done, error, task=task: answered(task, error))
+
+    def on_list_devices(self, link: Any, message: m.ListDevices, reply: Any) -> None:
+        """The devices of every task that the session may see; an error names those that do not answer."""
+        session = self._session(message.handle) if message.handle else None
+        seen = None if session is None else planning.visible_tasks(session)
+        tasks = [t for t in self.peers.tasks() if seen is None or t in seen]
+
+        def met(error: BaseException | None) -> None:
+            if error is not None:
+                reply.fail(error)
+                return
+            reply(m.Devices([d for task in tasks for d in (self.peers.met(task) or (0, []))[1]]))
+
+        self.peers.contact(tasks, met)
+
+    # -- steps ---------------------------------------------------------------------------------------------------------
+
+    def on_run_step(self, link: Any, message: m.RunStep, reply: Any) -> None:
+        """Run a step; a signature that is new is planned and registered first."""
+        session = self.sessions.get(message.handle)
+        if session is None:
+            reply.fail(not_found(message.handle))
+            return
+        session.link = link
+        if session.abandoned is not None:
+            session.abandoned.cancel()
+            session.abandoned = None
+        plan = session.calls.get(message.call)
+        if plan is not None and plan.waiters is None:
+            self._launch(session, plan, link, message, reply, message.timeout)
+            return
+        signature = message.signature if message.signature is not None else session.known.get(message.call)
+        if signature is None:
+            reply.fail(errors.AbortedError(None, None, f"Call {message.call} of session {session.handle} is not known."))
+            return
+        session.known[message.call] = signature
+        self._planned(session, signature, link, message, reply)
+
+    def _planned(self, session: MasterSession, signature: Signature, link: Any, message: m.RunStep, reply: Any) -> None:
+        """Run once the signature's plan is ready; until then the run can be cancelled and runs late."""
+        started = self.loop.now()
+        deadline = started + message.timeout if message.timeout else None
+        over: list[bool] = []
+
+        def cancel(error: errors.OpError) -> None:
+            if not over:
+                over.append(True)
+                session.waiting.pop(message.run, None)
+                if timer is not None:
+                    timer.cancel()
+                reply.fail(error)
+
+        def ready(plan: StepPlan | None, error: errors.OpError | None) -> None:
+            if over:
+                return
+            if plan is None:
+                assert error is not None
+                cancel(error)
+                return
+            over.append(True)
+            session.waiting.pop(message.run, None)
+            if timer is not None:
+                timer.cancel()
+            session.calls[message.call] = plan
+            left = 0.0 if deadline is None else max(0.001, deadline - self.loop.now())
+            self._launch(session, plan, link, message, reply, left)
+
+        timer = None
+        session.waiting[message.run] = cancel
+        if link is not None:
+            reply.on_cancel = lambda: cancel(errors.CancelledError(None, None, "The client of this step is gone."))
+        job = self.plan(session, signature, ready)
+        if deadline is not None and not over:
+            timer = self.loop.call_at(deadline, lambda: cancel(job.late(message.timeout)))
+
+    def plan(self, session: MasterSession, signature: Signature,
+             ready: Callable[[StepPlan | None, errors.OpError | None], None]) -> planning.Planning:
+        """The plan of a signature, to `ready`, at once if it is known; several that ask share one planning."""
+        plan = session.plans.get(signature)
+        if plan is None:
+            plan = session.plans[signature] = StepPlan(signature)
+            plan.waiters = [ready]
+            plan.job = planning.Planning(self, session, plan)
+            plan.job.start()
+        elif plan.waiters is None:
+            ready(plan, None)
+        else:
+            plan.waiters.append(ready)
+        return plan.job  # type: ignore[no-any-return]  # a Planning
+
+    def _launch(self, session: MasterSession, plan: StepPlan, link: Any, message: m.RunStep, reply: Any,
+                timeout: float) -> None:
+        step = Step(self.loop, self.rng.getrandbits(57), message.run, plan.parts, plan.fetches, link, reply,
+                    session.step_over, self.peers.me)
+        if link is not None:
+            reply.on_cancel = step.abandoned
+        session.steps[message.run] = step
+        self._by_step[step.id] = step
+        self.steps_run += 1
+        step.start(session.handle, message.feeds, timeout, message.trace)
+
+    def step_over(self, session: MasterSession, step: Step) -> None:
+        """A step has ended everywhere, or was given up."""
+        self._by_step.pop(step.id, None)
+        if session.steps.get(step.run) is step:
+            del session.steps[step.run]
+        if session.closed and not session.steps and session.on_idle is not None:
+            idle, session.on_idle = session.on_idle, None
+            idle()
+
+    def on_cancel_run(self, link: Any, message: m.CancelRun, reply: Any) -> None:
+        """End one run of a session."""
+        session = self.sessions.get(message.handle)
+        if session is not None:
+            error = errors.CancelledError(None, None, "The run was cancelled by its caller.")
+            if message.run in session.waiting:
+                session.waiting[message.run](error)
+            elif message.run in session.steps:
+                session.steps[message.run].fail(error)
+        reply(m.Done())
+
+    def on_step_failed(self, link: Any, message: m.StepFailed, reply: Any) -> None:
+        """A worker says that a step of ours cannot end well."""
+        self.step_failed(message.step, errors.from_wire(message.error))
+        reply(m.Done())
+
+    def step_failed(self, step: int, error: errors.OpError) -> None:
+        """A step of ours cannot end well."""
+        found = self._by_step.get(step)
+        if found is not None:
+            found.fail(error)
+
+    def on_partial_run_setup(self, link: Any, message: m.PartialRunSetup, reply: Any) -> None:
+        """Reserve a step that is run bit by bit."""
+        self.partial.setup(self._session(message.handle), link, message, reply)
+
+    def on_partial_run_step(self, link: Any, message: m.PartialRunStep, reply: Any) -> None:
+        """Feed and fetch a part of a reserved step."""
+        self.partial.step(self._session(message.handle), message, reply)
+
+    # -- links ---------------------------------------------------------------------------------------------------------
+
+    def on_link_lost(self, link: Any, error: errors.OpError) -> None:
+        """A process is gone: a task's parts will not answer, a client's steps are cancelled."""
+        task = link.name
+        if task in self.peers.addresses:
+            self.peers.lost(task)
+            for session in self.sessions.values():
+                session.forget(task)
+        for session in list(self.sessions.values()):
+            for step in list(session.steps.values()):
+                step.lost(task, error)
+            if session.link is link and link is not None and session.abandoned is None:
+                session.abandoned = self.loop.call_later(ABANDONED_S, self._collect, session)
+
+    def _collect(self, session: MasterSession) -> None:
+        _log.info("session %s is closed: its client has been gone for %g s", session.handle, ABANDONED_S)
+        self.close_session(session, errors.CancelledError(None, None, CLOSED), lambda: None)
+
+    def stop(self) -> None:
+        """End every session: the server goes."""
+        self.stopped = True
+        error = errors.UnavailableError(None, None, f"The server {self.peers.me} was stopped.")
+        for session in list(self.sessions.values()):
+            self.close_session(session, error, lambda: None)
+
+    def statistics(self) -> dict[str, Any]:
+        """Sessions and steps, as plain data."""
+        now = self.loop.now()
+        return {
+            "sessions": [{
+                "handle": s.handle, "client": self.client_of(s), "running": len(s.steps), "nodes": len(s.nodes),
+                "plans": len(s.plans), "tasks": sorted(s.tasks), "abandoned": s.abandoned is not None,
+                "steps": [{"step": step.id, "age": now - step.started, "waits_for": step.unfinished()}
+                          for step in s.steps.values()],
+            } for s in self.sessions.values()],
+            "steps": {"done": self.steps_run - len(self._by_step), "running": len(self._by_step)},
+        }
+
+    def client_of(self, session: MasterSession) -> str:
+        """Who has a session, for people."""
+        return "this process" if session.link is None else str(session.link.title())
+
+    def _session(self, handle: str) -> MasterSession:
+        session = self.sessions.get(handle)
+        if session is None:
+            raise not_found(handle)
+        return session
+
+    def check_incarnation(self, session: MasterSession, task: str) -> None:
+        """Note the process that holds the session's state on `task`. AbortedError if it was another before."""
+        met = self.peers.met(task)
+        assert met is not None, task
+        if session.tasks.setdefault(task, met[0]) != met[0]:
+            raise restarted(task)
+

@@ -1,0 +1,251 @@
+"""From a signature to parts that are registered: prune, place, meet the tasks, partition, register."""
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from dtfzmq.base import errors, names
+from dtfzmq.cluster.session_state import MasterSession, StepPlan
+from dtfzmq.cluster.step import PlanPart
+from dtfzmq.graph import serial
+from dtfzmq.plan.devices import DevicesNeeded, DeviceTable
+from dtfzmq.plan.part import Part, Pruned
+from dtfzmq.plan.partition import partition_by_task
+from dtfzmq.plan.place import Placer
+from dtfzmq.plan.prune import prune
+from dtfzmq.wire import messages as m
+
+if TYPE_CHECKING:
+    from dtfzmq.cluster.master import Master
+
+_log = logging.getLogger("dtfzmq")
+
+# Graphs of more nodes than this are planned on the pool, so that no message waits for it.
+INLINE_NODES = 1000
+
+
+def prepare(master: Master, session: MasterSession) -> None:
+    """Give a new session its device table and placer."""
+    peers = master.peers
+    met = peers.met(peers.me)
+    own = [device[0] for device in (met[1] if met is not None else ())]
+    session.table = DeviceTable(peers.me, own, peers.tasks(), session.filters)
+    session.placer = Placer(session.table, session.soft, _log.info if session.log_placement else None)
+
+
+def visible_tasks(session: MasterSession) -> set[str]:
+    """The tasks that the session's device filters let it see."""
+    return {names.task_of(device) for device in session.table.visible()}
+
+
+class Planning:
+    """One signature on its way. All methods: on the baton; pruning, placing and partitioning may run off it.
+
+    Ends by setting `plan.parts` and telling `plan.waiters`, or by removing the plan and telling them the error.
+    """
+
+    def __init__(self, master: Master, session: MasterSession, plan: StepPlan) -> None:
+        self.master = master
+        self.session = session
+        self.plan = plan
+        #: Tasks that are waited for now, and for what; for the text of a deadline.
+        self.silent: set[str] = set()
+        self._parts: list[PlanPart] = []
+
+    def start(self) -> None:
+        """Begin; waiters may be told before this returns."""
+        session = self.session
+        try:
+            feeds, fetches, targets = self._resolve()
+        except errors.OpError as error:
+            self._fail(error)
+            return
+        nodes = session.nodes
+
+        def think() -> tuple[Pruned, set[str]]:
+            pruned = prune(nodes, feeds, fetches, targets)
+            known = session.placed
+            session.placed = len(nodes)
+            session.placer.extend(nodes[known:session.placed])
+            session.placer.place(pruned)
+            return pruned, _tasks_of(pruned)
+
+        def thought(result: tuple[Pruned, set[str]]) -> None:
+            self._meet(result[0], sorted(result[1]) or [self.master.peers.me])
+
+        def failed(error: BaseException) -> None:
+            if isinstance(error, DevicesNeeded):
+                self._ask(error.tasks)
+            else:
+                self._fail(errors.wrap(error))
+
+        self._exclusive(len(nodes), think, thought, failed)
+
+    def late(self, timeout: float) -> errors.OpError:
+        """The error of a run whose time ran out while it waited for this."""
+        where = ", ".join(self.master.peers.where(task) for task in sorted(self.silent))
+        waits = f"still waiting for {where}" if where else "still planning the step"
+        return errors.DeadlineExceededError(None, None, f"Operation timed out after {timeout:.3g} s, {waits}.")
+
+    def _resolve(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]], list[int]]:
+        """The signature's names as places in the graph. Raises with TF's texts for names that are not there."""
+        index = self.session.index
+        feed_names, fetch_names, target_names = self.plan.signature
+        feeds = []
+        for name in feed_names:
+            op, out = _endpoint(name)
+            if op not in index:
+                raise errors.NotFoundError(None, None, f"FeedInputs: unable to find feed output {name}")
+            feeds.append((index[op], out))
+        fetches = []
+        for name in fetch_names:
+            op, out = _endpoint(name)
+            if op not in index:
+                raise errors.NotFoundError(None, None, f"FetchOutputs node {name}: not found")
+            fetches.append((index[op], out))
+        missing = [name for name in target_names if name not in index]
+        if missing:
+            raise errors.NotFoundError(
+                None, None, f"PruneForTargets: Some target nodes not found: {', '.join(missing)}")
+        return feeds, fetches, [index[name] for name in target_names]
+
+    def _exclusive(self, size: int, work: Callable[[], Any], then: Callable[[Any], None],
+                   failed: Callable[[BaseException], None]) -> None:
+        """Run `work` when no other planning of this session is at its placer."""
+        session = self.session
+
+        def finished(fn: Callable[[Any], None], value: Any) -> None:
+            session.planning_now = False
+            if session.planning:
+                session.planning.pop(0)()
+            fn(value)
+
+        def begin() -> None:
+            session.planning_now = True
+            self.master.off_baton(size, INLINE_NODES, work, lambda result: finished(then, result),
+                                  lambda error: finished(failed, error))
+
+        if session.planning_now:
+            session.planning.append(begin)
+        else:
+            begin()
+
+    def _ask(self, tasks: list[str]) -> None:
+        """Placement needs to know all devices of some tasks."""
+        def met(error: BaseException | None) -> None:
+            self.silent = set()
+            if error is not None:
+                self._fail(errors.wrap(error))
+                return
+            for task in tasks:
+                known = self.master.peers.met(task)
+                assert known is not None, task
+                self.session.table.learn(task, [device[0] for device in known[1]])
+            self.start()
+
+        self.silent = set(tasks)
+        self.master.peers.contact(tasks, met)
+
+    def _meet(self, pruned: Pruned, tasks: list[str]) -> None:
+        """Meet the tasks that own nodes of the step, and no others."""
+        def met(error: BaseException | None) -> None:
+            self.silent = set()
+            if error is not None:
+                self._fail(errors.wrap(error))
+                return
+            try:
+                for task in tasks:
+                    self.master.check_incarnation(self.session, task)
+            except errors.OpError as restart:
+                self._fail(restart)
+                return
+            self._cut(pruned, tasks)
+
+        self.silent = set(tasks) - {self.master.peers.me}
+        self.master.peers.contact(tasks, met)
+
+    def _cut(self, pruned: Pruned, tasks: list[str]) -> None:
+        peers = self.master.peers
+        incarnations = {}
+        for task in tasks:
+            met = peers.met(task)
+            if met is None:  # lost while another was met
+                self._fail(errors.UnavailableError(None, None, f"{peers.where(task)} was lost while a step was planned."))
+                return
+            incarnations[task] = met[0]
+        own = peers.me
+        home = names.device_name(own, "CPU", 0)
+
+        def incarnation(device: str) -> int:
+            return incarnations[names.task_of(device)]
+
+        def work() -> list[tuple[Part, Any, list[Any]]]:
+            cut = []
+            for part in partition_by_task(pruned.nodes, home, incarnation):
+                plain, arrays = (part.nodes, []) if part.task == own else serial.nodes_to_wire(part.nodes)
+                cut.append((part, plain, arrays))
+            return cut
+
+        self.master.off_baton(len(pruned.nodes), INLINE_NODES, work, self._register, lambda e: self._fail(errors.wrap(e)))
+
+    def _register(self, cut: list[tuple[Part, Any, list[Any]]]) -> None:
+        session, peers = self.session, self.master.peers
+        left = [len(cut)]
+        failure: list[errors.OpError] = []
+        self.silent = {part.task for part, _, _ in cut}
+        options = {"log_placement": session.log_placement}
+
+        def answered(part: Part, reply: Any, error: BaseException | None) -> None:
+            left[0] -= 1
+            self.silent.discard(part.task)
+            if error is not None:
+                failure.append(errors.wrap(error))
+            else:
+                self._parts.append(PlanPart(part.task, peers.peer(part.task), reply.handle, part.feeds, part.fetches,
+                                            part.task == peers.me))
+            if left[0] == 0:
+                if failure:
+                    self._fail(failure[0])
+                else:
+                    self._ready()
+
+        for part, plain, arrays in cut:
+            message = m.RegisterGraph(session.handle, plain, arrays, len(part.feeds), len(part.fetches), True,
+                                      session.isolate, options)
+            peers.peer(part.task).call(message, lambda reply, error, part=part: answered(part, reply, error))
+
+    def _ready(self) -> None:
+        plan = self.plan
+        plan.parts = tuple(self._parts)
+        plan.tasks = frozenset(part.task for part in self._parts)
+        waiters, plan.waiters = plan.waiters or [], None
+        if any(self.master.peers.met(task) is None for task in plan.tasks):
+            self.session.plans.pop(plan.signature, None)  # lost since: the next run plans anew, this one learns it
+        for waiter in waiters:
+            waiter(plan, None)
+
+    def _fail(self, error: errors.OpError) -> None:
+        """Nothing of a failed planning is kept: the next run of the signature tries again."""
+        session, plan = self.session, self.plan
+        if session.plans.get(plan.signature) is plan:
+            del session.plans[plan.signature]
+        for part in self._parts:
+            part.peer.tell(m.DeregisterGraph(session.handle, part.handle))
+        waiters, plan.waiters = plan.waiters or [], []
+        for waiter in waiters:
+            waiter(None, error)
+
+
+def _endpoint(name: str) -> tuple[str, int]:
+    op, _, out = name.partition(":")
+    return op, int(out) if out.isdecimal() else 0
+
+
+def _tasks_of(pruned: Pruned) -> set[str]:
+    """The tasks of every node, those of subgraphs too."""
+    devices = {node.device for node in pruned.nodes}
+    tasks = {names.task_of(device) for device in devices if names.is_full_device(device)}
+    for inner in pruned.nested.values():
+        tasks |= _tasks_of(inner)
+    return tasks

@@ -1,0 +1,230 @@
+"""Server: one task of a cluster in this process, master and worker behind one mailbox."""
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from dtfzmq.base import errors, names, threads
+from dtfzmq.base.loop import Loop
+from dtfzmq.cluster import blas, hosts
+from dtfzmq.cluster.addresses import join_address, split_address
+from dtfzmq.cluster.config import ConfigProto
+from dtfzmq.cluster.spec import ClusterLike, ClusterSpec, ServerDef, as_server_def
+from dtfzmq.cluster.task import Task
+from dtfzmq.wire import addresses
+from dtfzmq.wire.endpoint import Endpoint
+from dtfzmq.wire.hello import Who
+from dtfzmq.wire.net import Network, process_loop
+from dtfzmq.wire.settings import LinkSettings
+
+_log = logging.getLogger("dtfzmq")
+
+# A thread that waits for the interpreter lock waits at least this long; Python's default of 5 ms is felt in every step.
+SWITCH_INTERVAL_S = 0.0005
+# A remote shutdown is answered before the server goes.
+_FAREWELL_S = 0.05
+
+_running: dict[str, Server] = {}
+_running_lock = threading.Lock()
+
+
+def running_at(address: str) -> Server | None:
+    """The server of this process that a target's "host:port" means, None if there is none."""
+    return _running.get(address)
+
+
+class Server:
+    """A task of a cluster: others run parts on it, and a session may have it as its master.
+
+    `server_or_cluster_def` is a ServerDef, ClusterDef, ClusterSpec or dict; job and task may be left out where there
+    is only one. The port is bound when the constructor returns, also with `start=False`; port 0 takes a free one, which
+    `target` tells. `bind_address` ("host" or "host:port") is bound instead of the cluster's address. Errors: TypeError
+    and ValueError for what is no cluster, OpError for a job, task, address or port that cannot be had.
+    """
+
+    def __init__(self, server_or_cluster_def: ServerDef | ClusterLike, job_name: str | None = None,
+                 task_index: int | None = None, protocol: str | None = None, config: ConfigProto | None = None,
+                 start: bool = True, *, bind_address: str | None = None, settings: LinkSettings | None = None) -> None:
+        self._server_def = as_server_def(server_or_cluster_def, job_name, task_index, protocol, config)
+        spec = ClusterSpec(self._server_def.cluster)
+        job, index = self._server_def.job_name, self._server_def.task_index
+        self._address = _own_address(spec, job, index)
+        self._config = config or self._server_def.default_session_config or ConfigProto()
+        self.task = names.task_name(job, index)
+        self._stopped = threading.Event()
+        self._stop_lock = threading.Lock()
+        self._started = False
+        self._ended = False
+        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL_S))
+        blas.divide(self._config.intra_op_parallelism_threads, hosts.tasks_on_this_host(spec, self._address))
+        others = {names.task_name(j, i): spec.task_address(j, i) for j in spec.jobs for i in spec.task_indices(j)}
+        _refuse_port_zero(others, self.task)
+        self._loop = process_loop()
+        self._loop.grace = 0.0  # messages of others wait for nobody here
+        self._loop.add_ref()
+        try:
+            self._task = Task(self._loop, self.task, job, others, self._config)
+            self._task.shutdown_granted = self._shutdown_asked
+            me = Who(self.task, self._task.incarnation, os.getpid(), socket.gethostname())
+            known = {j: spec.as_dict()[j] for j in spec.jobs if spec.dense(j)}
+            with self._loop.held():
+                transport = Network(self._loop, settings)
+                self._endpoint = Endpoint(self._loop, transport, me, self._task, settings, known)  # type: ignore[arg-type]  # dense jobs are lists
+                try:
+                    self._host, self._port = self._bind(bind_address)
+                except errors.OpError:
+                    self._endpoint.close()
+                    raise
+                self._task.connect(self._endpoint)
+        except BaseException:
+            self._loop.release()
+            raise
+        self._names = self._reachable_as()
+        with _running_lock:
+            for name in self._names:
+                _running[name] = self
+        if start:
+            self.start()
+
+    # -- addresses -----------------------------------------------------------------------------------------------------
+
+    def _bind(self, bind_address: str | None) -> tuple[str, int]:
+        """Bind, and return the host and port to tell others: those of the cluster, but for a port that was 0."""
+        host, port = split_address(self._address) or ("", 0)
+        wanted = self._address
+        if bind_address:
+            pair = split_address(bind_address)
+            wanted = bind_address if pair is not None else join_address(bind_address.strip("[]"), port)
+        try:
+            bound = split_address(self._endpoint.bind(wanted).partition("://")[2])
+        except errors.OpError as error:
+            raise errors.UnknownError(
+                None, None, f"Could not start server for {self.task}: {wanted} cannot be bound. {error.message}") from None
+        assert bound is not None, wanted
+        return host, port or bound[1]
+
+    def _reachable_as(self) -> list[str]:
+        found = {join_address(self._host, self._port)}
+        if addresses.is_loopback(self._host):
+            found |= {f"localhost:{self._port}", f"127.0.0.1:{self._port}"}
+        return sorted(found)
+
+    @property
+    def target(self) -> str:
+        """What a Session is given to have this server as its master: "zmq://host:port"."""
+        return f"zmq://{join_address(self._host, self._port)}"
+
+    @property
+    def server_def(self) -> ServerDef:
+        """What the server was made from, complete."""
+        return self._server_def
+
+    # -- for sessions of this process ----------------------------------------------------------------------------------
+
+    @property
+    def core(self) -> Task:
+        """The task itself, for sessions of this process."""
+        return self._task
+
+    @property
+    def loop(self) -> Loop:
+        """The loop on which the task runs."""
+        return self._loop
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was stopped."""
+        return self._ended
+
+    # -- life ----------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Serve. It does already, so calling it again changes nothing; FailedPreconditionError after `stop`."""
+        if self._ended:
+            raise errors.FailedPreconditionError(None, None, "Server has stopped.")
+        self._started = True
+
+    def join(self) -> None:
+        """Block until the server is stopped: by `stop`, by a remote shutdown, or by SIGTERM (in the main thread).
+
+        KeyboardInterrupt gets out at once and leaves the server running.
+        """
+        with self._ending_on_sigterm():
+            self._stopped.wait()
+        self.stop()
+
+    @contextlib.contextmanager
+    def _ending_on_sigterm(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.signal(signal.SIGTERM, lambda number, frame: self._stopped.set())
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, before if before is not None else signal.SIG_DFL)
+
+    def _shutdown_asked(self) -> None:
+        """A remote shutdown was granted; on the baton, its reply is on its way."""
+        self._loop.call_later(_FAREWELL_S, lambda: threads.start(self.stop, "dtfzmq-stop"))
+
+    def stop(self) -> None:
+        """End it: steps and sessions fail with UnavailableError, the port is free when this returns. Idempotent."""
+        with self._stop_lock:
+            if self._ended:
+                self._stopped.set()
+                return
+            self._ended = True
+            with _running_lock:
+                for name in self._names:
+                    if _running.get(name) is self:
+                        del _running[name]
+            with self._loop.held():
+                self._task.stop()
+                self._endpoint.close(f"{self.task} was stopped")
+            self._task.close()
+            self._loop.release()
+            self._stopped.set()
+
+    def __del__(self) -> None:
+        if getattr(self, "_ended", True) or not hasattr(self, "_names"):
+            return
+        _log.debug("%s was dropped without stop()", self.task)
+
+    @staticmethod
+    def create_local_server(config: ConfigProto | None = None, start: bool = True) -> Server:
+        """A server that is a cluster of its own, on a free port of loopback."""
+        return Server({"local": ["localhost:0"]}, protocol="zmq", config=config, start=start)
+
+
+def _own_address(spec: ClusterSpec, job: str, index: int) -> str:
+    if job not in spec.jobs:
+        raise errors.InternalError(
+            None, None, f'Job "{job}" was not defined in cluster. Its jobs are: {", ".join(spec.jobs)}.')
+    if index not in spec.task_indices(job):
+        raise errors.InvalidArgumentError(
+            None, None, f'Task {index} was not defined in job "{job}". Its tasks are: '
+            f'{", ".join(str(i) for i in spec.task_indices(job))}.')
+    address = spec.task_address(job, index)
+    if split_address(address) is None:
+        raise errors.InvalidArgumentError(
+            None, None, f'Could not parse port for local server from "{address}". Write it as host:port.')
+    return address
+
+
+def _refuse_port_zero(addresses: dict[str, str], own: str) -> None:
+    for task, address in addresses.items():
+        pair = split_address(address)
+        if task != own and pair is not None and pair[1] == 0:
+            raise ValueError(f"{task} has the address {address}: only the task itself can learn what port 0 became. "
+                             "Give its real port.")
+
+
+__all__ = ["Server", "running_at"]

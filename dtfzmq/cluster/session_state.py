@@ -1,0 +1,106 @@
+"""What a master knows of one session: its graph, its plans, the tasks it has state on, its running steps."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dtfzmq.base import errors
+from dtfzmq.cluster.step import PlanPart, Step
+from dtfzmq.graph.node import Node
+
+Signature = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
+Waiter = Callable[["StepPlan | None", "errors.OpError | None"], None]
+
+
+class StepPlan:
+    """A signature that is registered on every task that it needs, or on its way there."""
+
+    __slots__ = ("fetches", "job", "parts", "signature", "tasks", "waiters")
+
+    def __init__(self, signature: Signature) -> None:
+        self.signature = signature
+        self.fetches = len(signature[1])
+        #: Empty until it is registered.
+        self.parts: tuple[PlanPart, ...] = ()
+        self.tasks: frozenset[str] = frozenset()
+        #: Runs that wait for it; None once it is ready.
+        self.waiters: list[Waiter] | None = []
+        #: The planning.Planning that makes it.
+        self.job: Any = None
+
+
+class MasterSession:
+    """One session. Only touched on the baton, but for `nodes` and `placer`, which the one planning at work may read."""
+
+    def __init__(self, handle: str, config: dict[str, Any], link: Any) -> None:
+        self.handle = handle
+        self.link = link
+        self.soft = bool(config.get("allow_soft_placement"))
+        self.filters = [str(f) for f in config.get("device_filters", ())]
+        self.isolate = bool(config.get("isolate_session_state"))
+        self.log_placement = bool(config.get("log_device_placement"))
+        self.nodes: list[Node] = []
+        self.index: dict[str, int] = {}
+        self.version = 0
+        self.table: Any = None
+        self.placer: Any = None
+        self.placed = 0  # nodes that the placer knows
+        #: The signatures that the client numbered; and their plans, by that number and by the signature.
+        self.known: dict[int, Signature] = {}
+        self.calls: dict[int, StepPlan] = {}
+        self.plans: dict[Signature, StepPlan] = {}
+        #: task -> incarnation of the process that holds state of this session.
+        self.tasks: dict[str, int] = {}
+        #: By the client's number of the run.
+        self.steps: dict[int, Step] = {}
+        #: Runs that wait for their plan, by number; they can be cancelled too.
+        self.waiting: dict[int, Callable[[errors.OpError], None]] = {}
+        self.partials: dict[str, Any] = {}
+        self.closed = False
+        #: Called when the last step of a closed session is over.
+        self.on_idle: Callable[[], None] | None = None
+        #: What a step of this session calls when it is over; the master's.
+        self.step_over: Callable[[Step], None] = lambda step: None
+        #: Plannings run one after the other, since they share the placer.
+        self.planning: list[Callable[[], None]] = []
+        self.planning_now = False
+        #: Set while the client is out of reach.
+        self.abandoned: Any = None
+
+    def extend(self, nodes: list[Node]) -> None:
+        """Add nodes. InvalidArgumentError, and no change, if a name is known or an input points nowhere."""
+        start = len(self.nodes)
+        names: dict[str, int] = {}
+        for i, node in enumerate(nodes, start):
+            if node.name in self.index or node.name in names:
+                raise errors.InvalidArgumentError(
+                    None, None, f"GraphDef argument to Extend includes node '{node.name}', which was created by a "
+                    "previous call to Create or Extend in this session.")
+            for source, _ in node.inputs:
+                if not 0 <= source < i:
+                    raise errors.InvalidArgumentError(
+                        None, None, f"Incomplete graph, an input of '{node.name}' is not in it.")
+            names[node.name] = i
+        self.nodes.extend(nodes)
+        self.index.update(names)
+
+    def forget(self, task: str) -> None:
+        """Drop every plan that needs `task`: it is gone, and its parts with it."""
+        for number in [number for number, plan in self.calls.items() if task in plan.tasks]:
+            del self.calls[number]
+        for signature in [signature for signature, plan in self.plans.items() if task in plan.tasks]:
+            del self.plans[signature]
+
+
+def restarted(task: str) -> errors.AbortedError:
+    """The error of a session that has state on a process that is no more, where another has come in its place."""
+    return errors.AbortedError(
+        None, None, f'Session state on "{task}" is lost: a different device incarnation answers there. Your worker job '
+        f'("{task}") was probably restarted. Check your worker job for the reason why it was restarted; open a new '
+        "session and initialise or restore its variables.")
+
+
+def not_found(handle: str) -> errors.AbortedError:
+    """The error of a handle that this master does not know."""
+    return errors.AbortedError(
+        None, None, f"Session {handle} is not found. Possibly, this master has restarted, or the session was reset.")

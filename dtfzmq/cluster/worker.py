@@ -1,0 +1,233 @@
+"""The worker of a task: registers parts of graphs, runs them, lets their tensors meet, forgets steps that are over."""
+from __future__ import annotations
+
+import collections
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from dtfzmq.base import errors
+from dtfzmq.base.loop import Loop
+from dtfzmq.base.threads import Runner
+from dtfzmq.cluster.worker_session import WorkerSession
+from dtfzmq.cluster.worker_step import WorkerStep
+from dtfzmq.graph import serial
+from dtfzmq.graph.node import Node
+from dtfzmq.runtime.device import Device
+from dtfzmq.runtime.rendezvous import Rendezvous
+from dtfzmq.runtime.resources import ResourceManager
+from dtfzmq.wire import messages as m
+
+_log = logging.getLogger("dtfzmq")
+
+# A part of more nodes than this is decoded and compiled on the pool, so that no message waits for it.
+INLINE_NODES = 500
+# So many of the last steps are remembered with their master, for pushes of theirs that turn out lost later.
+RECENT_STEPS = 20_000
+
+
+class Worker:
+    """One task's devices and what runs on them. All methods: on the baton; none blocks.
+
+    `route(task)` is what carries pushes to another task. `report(step, error)` tells the own process's master of a
+    lost push; other masters are told over their link.
+    """
+
+    def __init__(self, loop: Loop, runner: Runner, task: str, job: str, devices: list[Device], incarnation: int,
+                 rendezvous: Rendezvous, route: Callable[[str], Any]) -> None:
+        self.loop = loop
+        self.runner = runner
+        self.task = task
+        self.job = job
+        self.devices = devices
+        self.incarnation = incarnation
+        self.rendezvous = rendezvous
+        self.route = route
+        self.report: Callable[[int, errors.OpError], None] = lambda step, error: None
+        self.resources = ResourceManager(job)
+        self.sessions: dict[str, WorkerSession] = {}
+        self.steps: dict[int, WorkerStep] = {}
+        self._recent: collections.OrderedDict[int, Any] = collections.OrderedDict()
+        self._handles = 0
+        self.parts_run = 0
+
+    def device_list(self) -> list[tuple[str, str, int, int]]:
+        """(name, type, memory limit, incarnation) of each device."""
+        return [(d.name, d.type, 0, self.incarnation) for d in self.devices]
+
+    # -- graphs --------------------------------------------------------------------------------------------------------
+
+    def on_get_status(self, link: Any, message: m.GetStatus, reply: Any) -> None:
+        """Say which devices are here."""
+        reply(m.WorkerStatus(self.device_list(), self.incarnation))
+
+    def on_register_graph(self, link: Any, message: m.RegisterGraph, reply: Any) -> None:
+        """Compile a part; its kernels are made now. The session is made too if the master says that it may be new."""
+        session = self.sessions.get(message.session)
+        if session is None:
+            if not message.session:
+                raise errors.InvalidArgumentError(None, None, "Session must be non-empty.")
+            if not message.create:
+                raise self._no_session(message.session)
+            resources = ResourceManager(self.job) if message.isolate else self.resources
+            session = self.sessions[message.session] = WorkerSession(message.session, link, resources, self)
+        plain, arrays = message.graph, message.arrays
+        found = session
+
+        def work() -> Any:
+            local = isinstance(plain, list) and (not plain or type(plain[0]) is Node)
+            return found.compile(plain if local else serial.nodes_from_wire(plain, arrays))
+
+        def finish(part: Any, error: BaseException | None) -> None:
+            if error is not None:
+                reply.fail(errors.wrap(error))
+                return
+            if self.sessions.get(found.handle) is not found:
+                reply.fail(self._no_session(found.handle))
+                return
+            self._handles += 1
+            handle = f"{self._handles:016x}"
+            found.parts[handle] = part
+            reply(m.GraphRegistered(handle))
+
+        def run() -> tuple[Any, BaseException | None]:
+            try:
+                return work(), None
+            except Exception as error:
+                return None, error
+
+        if isinstance(plain, list) and len(plain) < INLINE_NODES:
+            finish(*run())
+        else:
+            self.runner.submit(lambda: self.loop.call_soon(finish, *run()))
+
+    def on_deregister_graph(self, link: Any, message: m.DeregisterGraph, reply: Any) -> None:
+        """Forget a part; steps that run it go on."""
+        session = self._session(message.session)
+        if session.parts.pop(message.handle, None) is None:
+            raise self._no_graph(message.handle)
+        reply(m.Done())
+
+    def on_delete_worker_session(self, link: Any, message: m.DeleteWorkerSession, reply: Any) -> None:
+        """Forget a session with its parts and private state."""
+        session = self.sessions.pop(message.session, None)
+        if session is not None:
+            session.close()
+        reply(m.Done())
+
+    def on_cleanup_all(self, link: Any, message: m.CleanupAll, reply: Any) -> None:
+        """Clear containers."""
+        self.resources.cleanup(message.containers)
+        reply(m.Done())
+
+    # -- steps ---------------------------------------------------------------------------------------------------------
+
+    def on_run_graph(self, link: Any, message: m.RunGraph, reply: Any) -> None:
+        """Run a part; answered when all that it started has ended."""
+        session = self.sessions.get(message.session)
+        if session is None:
+            reply.fail(self._no_session(message.session))
+            return
+        part = session.parts.get(message.handle)
+        if part is None:
+            reply.fail(self._no_graph(message.handle))
+            return
+        step = WorkerStep(self, message.step, part, link, reply, message.trace)
+        if part.meets:
+            step.open()
+        self.steps[message.step] = step
+        self.parts_run += 1
+        step.start(message.feeds)
+
+    def step_over(self, step: WorkerStep) -> None:
+        """A part has answered: nothing of its step is waited for here any more."""
+        if self.steps.get(step.id) is step:
+            del self.steps[step.id]
+        if step.part.meets:
+            self.rendezvous.close(step.id)
+            recent = self._recent
+            recent[step.id] = step.link
+            if len(recent) > RECENT_STEPS:
+                recent.popitem(last=False)
+
+    def on_partial_graph(self, link: Any, message: m.PartialGraph, reply: Any) -> None:
+        """Feed and fetch a part that runs."""
+        step = self.steps.get(message.step)
+        if step is None:
+            raise errors.InvalidArgumentError(None, None, "Must run PartialRunSetup before performing partial runs.")
+        step.partial(message.indices, message.feeds, message.fetches, reply)
+
+    def on_cancel_step(self, link: Any, message: m.CancelStep, reply: Any) -> None:
+        """End a step here; one that has not come yet is refused when it comes."""
+        step = self.steps.get(message.step)
+        error = errors.from_wire(message.error)
+        if step is not None:
+            step.cancel(error)
+        else:
+            self.rendezvous.close(message.step)
+        reply(m.Done())
+
+    def on_cleanup_graph(self, link: Any, message: m.CleanupGraph, reply: Any) -> None:
+        """A step is over everywhere."""
+        self._recent.pop(message.step, None)
+        step = self.steps.get(message.step)
+        if step is not None:
+            step.cancel(errors.make(errors.ABORTED, f"Cleanup {message.step}", derived=True))
+        else:
+            self.rendezvous.close(message.step)
+        reply(m.Done())
+
+    # -- links ---------------------------------------------------------------------------------------------------------
+
+    def on_push_lost(self, link: Any, step: int, error: errors.OpError) -> None:
+        """A tensor that we pushed will not arrive: the step's master is told, since only it can end the step."""
+        running = self.steps.get(step)
+        master = running.link if running is not None else self._recent.get(step)
+        if master is not None:
+            master.tell(m.StepFailed(step, errors.to_wire(error)))
+        else:
+            self.report(step, error)
+
+    def on_link_lost(self, link: Any, error: errors.OpError) -> None:
+        """A process is gone: if it was a master, its steps end and its sessions are forgotten."""
+        for step in list(self.steps.values()):
+            if step.link is link:
+                step.cancel(errors.AbortedError(None, None, f"The master of this step is gone: {error.message}"))
+        for handle in [h for h, session in self.sessions.items() if session.link is link and link is not None]:
+            self.sessions.pop(handle).close()
+
+    def stop(self) -> None:
+        """End every step and session: the server goes."""
+        error = errors.UnavailableError(None, None, f"The server {self.task} was stopped.")
+        for step in list(self.steps.values()):
+            step.cancel(error)
+        for session in self.sessions.values():
+            session.close()
+        self.sessions.clear()
+
+    def statistics(self) -> dict[str, Any]:
+        """Sessions, parts, steps and resources, as plain data."""
+        now = self.loop.now()
+        return {
+            "devices": [device.name for device in self.devices],
+            "worker_sessions": len(self.sessions),
+            "parts": sum(len(s.parts) for s in self.sessions.values()),
+            "parts_run": self.parts_run,
+            "running": [{"step": s.id, "age": now - s.started} for s in self.steps.values()],
+            "resources": self.resources.statistics(),
+            "rendezvous": self.rendezvous.statistics(),
+        }
+
+    def _session(self, handle: str) -> WorkerSession:
+        session = self.sessions.get(handle)
+        if session is None:
+            raise self._no_session(handle)
+        return session
+
+    def _no_session(self, handle: str) -> errors.OpError:
+        return errors.AbortedError(
+            None, None, f'Session handle is not found: {handle}. Possibly this worker ("{self.task}") just restarted.')
+
+    def _no_graph(self, handle: str) -> errors.OpError:
+        return errors.AbortedError(
+            None, None, f"Graph handle is not found: {handle}. Possibly, this worker just restarted.")
