@@ -15,7 +15,7 @@ def add_parser(verbs: Any) -> None:
     parser = verbs.add_parser(
         "shutdown",
         help="end a server",
-        description="Ends a server, unless sessions of others are open there. Its join() returns, it exits with code 0.",
+        description="Ends a server, unless sessions of others are open there. It then exits with code 0.",
     )
     parser.add_argument("target", nargs="+", metavar="TARGET", help="host:port or zmq://host:port")
     parser.add_argument("--force", action="store_true", help="end it though others' sessions are open")
