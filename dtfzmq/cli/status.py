@@ -21,10 +21,11 @@ def add_parser(verbs: Any) -> None:
     )
     parser.add_argument("target", metavar="TARGET", help="host:port or zmq://host:port of any of its servers")
     parser.add_argument("--timeout", type=float, default=1.5, help="seconds after which a silent task is down (1.5)")
-    parser.set_defaults(call=lambda arguments: show(as_target(arguments.target), arguments.timeout))
+    parser.add_argument("--steps", action="store_true", help="show each running step and the tasks it waits for")
+    parser.set_defaults(call=lambda arguments: show(as_target(arguments.target), arguments.timeout, arguments.steps))
 
 
-def show(target: str, timeout: float) -> int:
+def show(target: str, timeout: float, steps: bool = False) -> int:
     """Print the account of each task of the cluster of `target`; 1 if one is down."""
     begin = clock.now()
     (first,) = ask([target], messages.Status(), timeout)
@@ -37,7 +38,7 @@ def show(target: str, timeout: float) -> int:
     answers = dict(zip(others, ask([as_target(tasks[name]) for name in others], messages.Status(), left)))
     answers[first.report["task"]] = first
     for name, address in tasks.items():
-        for line in lines(name, address, answers[name]):
+        for line in lines(name, address, answers[name], steps):
             print(line)
     return int(any(isinstance(answer, errors.OpError) for answer in answers.values()))
 
@@ -51,7 +52,7 @@ def cluster_of(report: Report) -> dict[str, str]:
     }
 
 
-def lines(name: str, address: str, answer: Any) -> Iterator[str]:
+def lines(name: str, address: str, answer: Any, steps: bool) -> Iterator[str]:
     """What is printed of one task."""
     if isinstance(answer, errors.OpError):
         yield f"{name:<32} down  {address}  {type(answer).__name__}: {answer.message}"
@@ -59,11 +60,13 @@ def lines(name: str, address: str, answer: Any) -> Iterator[str]:
     report = answer.report
     yield f"{name:<32} up    {address}  pid {report['pid']}  for {report['uptime']:.0f} s, {size(report['memory'])}"
     yield f"  devices   {'  '.join(report['devices'])}"
-    running = sum(session["running"] for session in report["sessions"])
-    yield f"  sessions  {len(report['sessions'])} as their master, {running} steps running"
+    yield f"  sessions  {len(report['sessions'])} with this master"
     for session in report["sessions"]:
         yield f"    {session['handle']}  of {session['client']}, {session['running']} steps running"
-    yield f"  steps     {report['steps']['done']} done, {report['steps']['running']} running"
+        for step in session["steps"] if steps else ():
+            yield f"      step {step['step']}  for {step['age']:.1f} s, waits for {', '.join(step['waits_for'])}"
+    done, running = report["steps"]["done"], report["steps"]["running"]
+    yield f"  steps     {done} done and {running} running as master, {report['parts_run']} parts of steps run here"
     yield f"  moved     sent {size(report['sent'])}, received {size(report['received'])}"
     for link in report["links"]:
         moved = f"sent {size(link['sent'])}, received {size(link['received'])}"

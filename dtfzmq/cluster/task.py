@@ -59,6 +59,7 @@ class Task:
         #: Called when a remote shutdown was granted.
         self.shutdown_granted: Callable[[], None] = lambda: None
         self._started = loop.now()
+        self._past_out = self._past_in = 0  # bytes of links that are no more
 
     def connect(self, endpoint: Any) -> None:
         """Give it its place on the network; once."""
@@ -88,6 +89,8 @@ class Task:
 
     def on_link_lost(self, link: Any, error: errors.OpError) -> None:
         """A process is gone."""
+        self._past_out += link.bytes_out
+        self._past_in += link.bytes_in
         self.master.on_link_lost(link, error)
         self.worker.on_link_lost(link, error)
 
@@ -107,7 +110,8 @@ class Task:
         reply(m.StatusReport({
             "task": self.name, "pid": os.getpid(), "incarnation": self.incarnation, "cluster": cluster,
             "uptime": self.loop.now() - self._started, "memory": _memory(),
-            "sent": sum(link.bytes_out for link in links), "received": sum(link.bytes_in for link in links),
+            "sent": self._past_out + sum(link.bytes_out for link in links),
+            "received": self._past_in + sum(link.bytes_in for link in links),
             **self.master.statistics(), **self.worker.statistics(),
             "links": [{**_plain(link), "sent": link.bytes_out, "received": link.bytes_in} for link in links],
         }))
