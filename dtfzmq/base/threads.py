@@ -14,6 +14,13 @@ _log = logging.getLogger("dtfzmq")
 
 def start(fn: Callable[..., None], name: str, *args: Any) -> threading.Thread:
     """Start `fn(*args)` on a daemon thread called `name`; an exception that leaves it is logged, not lost."""
+    thread = make(fn, name, *args)
+    thread.start()
+    return thread
+
+
+def make(fn: Callable[..., None], name: str, *args: Any) -> threading.Thread:
+    """The thread of `start`, not started: for those who hand threads to the program that starts them."""
 
     def body() -> None:
         try:
@@ -21,9 +28,7 @@ def start(fn: Callable[..., None], name: str, *args: Any) -> threading.Thread:
         except Exception:
             _log.exception("thread %s ended with an error", name)
 
-    thread = threading.Thread(target=body, name=name, daemon=True)
-    thread.start()
-    return thread
+    return threading.Thread(target=body, name=name, daemon=True)
 
 
 class Runner(Protocol):

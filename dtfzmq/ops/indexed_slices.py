@@ -1,4 +1,4 @@
-"""IndexedSlices: some rows of a tensor, as the gradient of a gather is."""
+"""What becomes of IndexedSlices, the gradient of a gather: made, joined, made dense."""
 
 from __future__ import annotations
 
@@ -9,76 +9,13 @@ import numpy as np
 
 from dtfzmq.base import dtypes
 from dtfzmq.base.dtypes import DType
-from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.convert import convert_to_tensor, register_tensor_conversion_function
-from dtfzmq.graph.graph import Graph, Operation, Tensor
+from dtfzmq.graph.graph import Tensor
+from dtfzmq.graph.indexed import IndexedSlices
 from dtfzmq.graph.registry import Sample, op
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
 from dtfzmq.ops.static import value_as_shape
-
-
-class IndexedSlices:
-    """Rows `values[i]` that belong at `indices[i]` of a tensor of shape `dense_shape` (None: not known); repeats add up.
-
-    A Python pair of tensors, not a value of its own: it stands in no graph, its three tensors do.
-    """
-
-    def __init__(self, values: Tensor, indices: Tensor, dense_shape: Tensor | None = None) -> None:
-        self._values = values
-        self._indices = indices
-        self._dense_shape = dense_shape
-
-    @property
-    def values(self) -> Tensor:
-        """The rows."""
-        return self._values
-
-    @property
-    def indices(self) -> Tensor:
-        """A vector: where each row belongs."""
-        return self._indices
-
-    @property
-    def dense_shape(self) -> Tensor | None:
-        """The shape of the whole, or None."""
-        return self._dense_shape
-
-    @property
-    def shape(self) -> TensorShape:
-        """The static shape of the whole, as far as it is known."""
-        return TensorShape(None) if self._dense_shape is None else value_as_shape(self._dense_shape)
-
-    @property
-    def dtype(self) -> DType:
-        """The type of the rows."""
-        return self._values.dtype
-
-    @property
-    def name(self) -> str:
-        """The name of the rows' tensor."""
-        return self._values.name
-
-    @property
-    def op(self) -> Operation:
-        """The operation that makes the rows."""
-        return self._values.op
-
-    @property
-    def graph(self) -> Graph:
-        """The graph of its tensors."""
-        return self._values.graph
-
-    @property
-    def device(self) -> str:
-        """The device of the rows, as asked for."""
-        return self._values.device
-
-    def __neg__(self) -> IndexedSlices:
-        return IndexedSlices(-self._values, self._indices, self._dense_shape)
-
-    def __repr__(self) -> str:
-        return f"IndexedSlices(indices={self._indices}, values={self._values}, dense_shape={self._dense_shape})"
 
 
 def _dense_kernel(values: np.ndarray, indices: np.ndarray, shape: np.ndarray) -> np.ndarray:

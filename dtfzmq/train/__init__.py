@@ -1,0 +1,98 @@
+"""Floor 5, and the module `tf.train`: optimizers, slots, schedules, device setters, replicas, coordination.
+
+Imports go down: base, graph, ops, cluster, variables, client.
+"""
+
+from dtfzmq.cluster.server import Server
+from dtfzmq.cluster.spec import ClusterDef, ClusterSpec, JobDef, ServerDef
+from dtfzmq.train.coordinator import Coordinator
+from dtfzmq.train.decay import (
+    cosine_decay,
+    cosine_decay_restarts,
+    exponential_decay,
+    inverse_time_decay,
+    linear_cosine_decay,
+    natural_exp_decay,
+    piecewise_constant,
+    polynomial_decay,
+)
+from dtfzmq.train.device_setter import (
+    GreedyLoadBalancingStrategy,
+    RoundRobinStrategy,
+    byte_size_load_fn,
+    replica_device_setter,
+)
+from dtfzmq.train.moving_averages import ExponentialMovingAverage
+from dtfzmq.train.optimizer import Optimizer
+from dtfzmq.train.optimizers import (
+    AdadeltaOptimizer,
+    AdagradDAOptimizer,
+    AdagradOptimizer,
+    AdamOptimizer,
+    FtrlOptimizer,
+    GradientDescentOptimizer,
+    MomentumOptimizer,
+    ProximalAdagradOptimizer,
+    ProximalGradientDescentOptimizer,
+    RMSPropOptimizer,
+)
+from dtfzmq.train.queue_runner import QueueRunner, add_queue_runner, start_queue_runners
+from dtfzmq.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+from dtfzmq.train.step import (
+    assert_global_step,
+    create_global_step,
+    get_global_step,
+    get_or_create_global_step,
+    global_step,
+)
+from dtfzmq.train.sync_replicas import SyncReplicasOptimizer, SyncReplicasOptimizerV2
+
+piecewise_constant_decay = piecewise_constant
+
+__all__ = [
+    "AdadeltaOptimizer",
+    "AdagradDAOptimizer",
+    "AdagradOptimizer",
+    "AdamOptimizer",
+    "ClusterDef",
+    "ClusterSpec",
+    "Coordinator",
+    "ExponentialMovingAverage",
+    "FtrlOptimizer",
+    "GradientDescentOptimizer",
+    "GreedyLoadBalancingStrategy",
+    "JobDef",
+    "MomentumOptimizer",
+    "Optimizer",
+    "ProximalAdagradOptimizer",
+    "ProximalGradientDescentOptimizer",
+    "QueueRunner",
+    "RMSPropOptimizer",
+    "RoundRobinStrategy",
+    "Server",
+    "ServerDef",
+    "SessionRunArgs",
+    "SessionRunContext",
+    "SessionRunHook",
+    "SessionRunValues",
+    "SyncReplicasOptimizer",
+    "SyncReplicasOptimizerV2",
+    "add_queue_runner",
+    "assert_global_step",
+    "byte_size_load_fn",
+    "cosine_decay",
+    "cosine_decay_restarts",
+    "create_global_step",
+    "exponential_decay",
+    "get_global_step",
+    "get_or_create_global_step",
+    "global_step",
+    "inverse_time_decay",
+    "linear_cosine_decay",
+    "natural_exp_decay",
+    "piecewise_constant",
+    "piecewise_constant_decay",
+    "polynomial_decay",
+    "replica_device_setter",
+    "start_queue_runners",
+]

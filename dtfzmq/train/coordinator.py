@@ -1,0 +1,129 @@
+"""`Coordinator`: several threads end together; the first error of any of them is raised where they are joined."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from dtfzmq.base import clock, errors
+
+_log = logging.getLogger("dtfzmq")
+_POLL_S = 0.05
+
+
+class Coordinator:
+    """Threads ask `should_stop`; whoever wants all to end calls `request_stop`; the owner calls `join`. Any thread.
+
+    Exceptions in `clean_stop_exception_types` (default: OutOfRangeError) ask for a stop but are not errors.
+    """
+
+    def __init__(self, clean_stop_exception_types: Any = None) -> None:
+        kinds = (errors.OutOfRangeError,) if clean_stop_exception_types is None else clean_stop_exception_types
+        self._clean_stop_exception_types = tuple(kinds)
+        self._lock = threading.Lock()
+        self._stop_event = threading.Event()
+        self._error: BaseException | None = None
+        self._joined = False
+        self._registered_threads: set[threading.Thread] = set()
+
+    def should_stop(self) -> bool:
+        """True once a stop was requested."""
+        return self._stop_event.is_set()
+
+    @property
+    def joined(self) -> bool:
+        """True once `join` returned."""
+        return self._joined
+
+    def request_stop(self, ex: Any = None) -> None:
+        """Ask all threads to end. `ex`, an exception or exc_info tuple, is raised by `join`; the first one wins.
+
+        After `join`, or after a stop for which `join` will raise already, an error is raised here or logged.
+        """
+        error = ex[1] if isinstance(ex, tuple) else ex
+        with self._lock:
+            if error is not None and isinstance(error, self._clean_stop_exception_types):
+                error = None
+            if self._joined:
+                if error is not None:
+                    raise error
+                return
+            if self._stop_event.is_set():
+                if error is not None and self._error is None:
+                    _log.info("Error reported to Coordinator after the stop was requested: %r", error)
+                return
+            self._error = error
+            self._stop_event.set()
+        if error is not None:
+            _log.info("Error reported to Coordinator: %r", error)
+
+    def clear_stop(self) -> None:
+        """Forget the stop and its error, so that the coordinator can be used again."""
+        with self._lock:
+            self._joined = False
+            self._error = None
+            self._stop_event.clear()
+
+    def wait_for_stop(self, timeout: float | None = None) -> bool:
+        """Wait until a stop is requested, or `timeout` seconds; True if it was."""
+        return self._stop_event.wait(timeout)
+
+    @contextlib.contextmanager
+    def stop_on_exception(self) -> Iterator[None]:
+        """An exception in the block requests the stop instead of leaving it."""
+        try:
+            yield
+        except Exception as error:
+            self.request_stop(error)
+
+    def register_thread(self, thread: threading.Thread) -> None:
+        """`join` waits for `thread` too."""
+        with self._lock:
+            self._registered_threads.add(thread)
+
+    def join(
+        self,
+        threads: Iterable[threading.Thread] | None = None,
+        stop_grace_period_secs: float = 120,
+        ignore_live_threads: bool = False,
+    ) -> None:
+        """Wait until a stop is requested or all threads ended, then at most the grace period for those that remain.
+
+        Raises the error that was reported; else RuntimeError if threads are still alive, unless they are ignored.
+        """
+        with self._lock:
+            waited = set(self._registered_threads)
+        waited.update(threads or ())
+        while any(t.is_alive() for t in waited) and not self._stop_event.is_set():
+            self._stop_event.wait(_POLL_S)
+        with self._lock:
+            # all ended by themselves: a stop that comes later is late
+            failed = self._error
+        deadline = clock.now() + stop_grace_period_secs
+        for thread in waited:
+            while thread.is_alive():
+                left = deadline - clock.now()
+                if left <= 0:
+                    break
+                thread.join(min(left, _POLL_S))
+        stragglers = [t.name for t in waited if t.is_alive()]
+        with self._lock:
+            self._joined = True
+            self._registered_threads = set()
+            failed = self._error or failed
+        if failed is not None:
+            raise failed
+        if stragglers:
+            text = f"Coordinator stopped with threads still running: {' '.join(stragglers)}"
+            if not ignore_live_threads:
+                raise RuntimeError(text)
+            _log.info(text)
+
+    def raise_requested_exception(self) -> None:
+        """Raise the error that was reported, if any."""
+        with self._lock:
+            if self._error is not None:
+                raise self._error
