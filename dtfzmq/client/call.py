@@ -1,4 +1,5 @@
 """One call signature of a session: its fetches and feeds, worked out once and looked up by what `run` was given."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -34,8 +35,19 @@ class Call:
     them makes no difference to the master. `feed_order` and `fetch_order` lead from there and back; None: the same.
     """
 
-    __slots__ = ("build", "feed_order", "fetch_order", "fetches", "known", "local", "number", "plain", "scalar",
-                 "signature", "slots")
+    __slots__ = (
+        "build",
+        "feed_order",
+        "fetch_order",
+        "fetches",
+        "known",
+        "local",
+        "number",
+        "plain",
+        "scalar",
+        "signature",
+        "slots",
+    )
 
     def __init__(self, number: int, fetches: Fetches, tensors: Sequence[Tensor], plain: bool, own: bool) -> None:
         self.number = number
@@ -58,8 +70,11 @@ class Call:
         self.fetch_order = None if order == list(range(len(fetches.tensors))) else order
         feeds = sorted(range(len(tensors)), key=lambda i: tensors[i].name)
         self.feed_order = None if feeds == list(range(len(tensors))) else feeds
-        self.signature = (tuple(tensors[i].name for i in feeds), tuple(t.name for _, t in by_name),
-                          tuple(sorted(op.name for op in fetches.targets)))
+        self.signature = (
+            tuple(tensors[i].name for i in feeds),
+            tuple(t.name for _, t in by_name),
+            tuple(sorted(op.name for op in fetches.targets)),
+        )
 
     @property
     def empty(self) -> bool:
@@ -84,8 +99,9 @@ class Call:
         return placed
 
 
-def prepare(graph: Graph, number: int, fetches: Any, feed_dict: Mapping[Any, Any] | None,
-            own: bool) -> tuple[Call, list[Any]]:
+def prepare(
+    graph: Graph, number: int, fetches: Any, feed_dict: Mapping[Any, Any] | None, own: bool
+) -> tuple[Call, list[Any]]:
     """The call for what `run` was given, and the values fed, one for each of its slots; `own` as in FeedSlot."""
     compiled = Fetches(graph, fetches)
     pairs = list(flatten(graph, feed_dict)) if feed_dict is not None else []
@@ -103,7 +119,7 @@ def values_of(graph: Graph, call: Call, feed_dict: Mapping[Any, Any] | None) -> 
 
 
 def owned(value: Any) -> Any:
-    """A fetched value as the caller gets it: a numpy scalar or bytes for shape (), else a writeable array of its own."""
+    """A fetched value as the caller gets it: a numpy scalar or bytes for shape (), else a writeable array."""
     if type(value) is np.ndarray:
         if value.ndim == 0:
             return value[()]

@@ -1,16 +1,29 @@
 """Options of one run, and the configuration records that programs reach through the client."""
+
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
 from dtfzmq.cluster.config import (
-    ConfigProto, GPUOptions, GraphOptions, OptimizerOptions, RPCOptions, ThreadPoolOptionProto,
+    ConfigProto,
+    GPUOptions,
+    GraphOptions,
+    OptimizerOptions,
+    RPCOptions,
+    ThreadPoolOptionProto,
 )
 from dtfzmq.cluster.record import Record
 
 __all__ = [
-    "ConfigProto", "DebugOptions", "GPUOptions", "GraphOptions", "OptimizerOptions", "RPCOptions", "RunOptions",
-    "RunOptionsExperimental", "ThreadPoolOptionProto",
+    "ConfigProto",
+    "DebugOptions",
+    "GPUOptions",
+    "GraphOptions",
+    "OptimizerOptions",
+    "RPCOptions",
+    "RunOptions",
+    "RunOptionsExperimental",
+    "ThreadPoolOptionProto",
 ]
 
 
@@ -35,7 +48,11 @@ class RunOptions(Record):
     FULL_TRACE = 3
     Experimental = RunOptionsExperimental
     FIELDS: ClassVar[dict[str, Any]] = {
-        "trace_level": 0, "timeout_in_ms": 0, "inter_op_thread_pool": 0, "output_partition_graphs": False,
-        "debug_options": DebugOptions, "report_tensor_allocations_upon_oom": False,
+        "trace_level": 0,
+        "timeout_in_ms": 0,
+        "inter_op_thread_pool": 0,
+        "output_partition_graphs": False,
+        "debug_options": DebugOptions,
+        "report_tensor_allocations_upon_oom": False,
         "experimental": RunOptionsExperimental,
     }

@@ -1,4 +1,5 @@
 """From a target to a connection: a private task, a server of this process, or one behind a link."""
+
 from __future__ import annotations
 
 from dtfzmq.client import network

@@ -1,4 +1,5 @@
 """How a session reaches its master: directly if it is in this process, else over a link."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

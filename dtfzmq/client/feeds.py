@@ -1,4 +1,5 @@
 """What `run` is given: feed keys become tensors, feed values become owned arrays of the tensor's type and shape."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
@@ -47,17 +48,24 @@ class FeedSlot:
             raise TypeError(
                 "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, "
                 "strings, lists, numpy ndarrays, or TensorHandles. For reference, the tensor object was "
-                f"{value} which was passed to the feed with key {name}.")
+                f"{value} which was passed to the feed with key {name}."
+            )
         if isinstance(value, np.ndarray):
             if hasattr(value, "mask"):
-                raise TypeError(f"The value fed to '{name}' is a masked array, and a mask cannot travel; "
-                                "feed value.filled(...) instead.")
+                raise TypeError(
+                    f"The value fed to '{name}' is a masked array, and a mask cannot travel; "
+                    "feed value.filled(...) instead."
+                )
             if value.dtype.kind in "VMm" and value.dtype != self.dtype or value.dtype.char in "gG":
-                raise TypeError(f"The value fed to '{name}' has dtype {value.dtype}, which has no tensor type; "
-                                f"convert it to {self.dtype} first.")
+                raise TypeError(
+                    f"The value fed to '{name}' has dtype {value.dtype}, which has no tensor type; "
+                    f"convert it to {self.dtype} first."
+                )
         elif hasattr(value, "_as_graph_element"):
-            raise TypeError(f"The value of a feed cannot be a {type(value).__name__}; feed a value for '{name}', e.g. "
-                            "one that was fetched before.")
+            raise TypeError(
+                f"The value of a feed cannot be a {type(value).__name__}; feed a value for '{name}', e.g. "
+                "one that was fetched before."
+            )
         if self.is_string:
             return _strings(value, name)
         if isinstance(value, int) and not isinstance(value, bool):
@@ -72,7 +80,8 @@ class FeedSlot:
     def _refused(self, value: Any) -> TypeError:
         return TypeError(
             f"Type of feed value {value} with type {type(value)} is not compatible with Tensor type {self.dtype.type}. "
-            "Try explicitly setting the type of the feed tensor to a larger type (e.g. int64).")
+            "Try explicitly setting the type of the feed tensor to a larger type (e.g. int64)."
+        )
 
     def _check_shape(self, array: np.ndarray) -> None:
         dims = self.dims
@@ -80,8 +89,10 @@ class FeedSlot:
             return
         if len(dims) == array.ndim and all(d is None or d == n for d, n in zip(dims, array.shape)):
             return
-        raise ValueError(f"Cannot feed value of shape {array.shape!r} for Tensor {self.tensor.name!r}, which has "
-                         f"shape '{self.tensor.get_shape()}'")
+        raise ValueError(
+            f"Cannot feed value of shape {array.shape!r} for Tensor {self.tensor.name!r}, which has "
+            f"shape '{self.tensor.get_shape()}'"
+        )
 
 
 # Exact types whose conversion needs no look: everything else is checked first.
@@ -96,8 +107,9 @@ def _strings(value: Any, name: str) -> np.ndarray:
         if isinstance(item, str):
             flat[i] = item.encode("utf-8")
         elif not isinstance(item, bytes):
-            raise TypeError(f"The value fed to '{name}' holds a {type(item).__name__} where a string tensor takes "
-                            "str or bytes.")
+            raise TypeError(
+                f"The value fed to '{name}' holds a {type(item).__name__} where a string tensor takes str or bytes."
+            )
     made = np.empty(array.size, object)
     made[:] = flat
     return made.reshape(array.shape)
@@ -146,9 +158,11 @@ def _pairs(feed_dict: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
             yield from known.feed(key, value)
         elif isinstance(key, (tuple, list)):
             if not isinstance(value, (tuple, list)) or len(key) != len(value):
-                raise ValueError(f"Could not flatten dictionary. Key had {len(key)} elements, but value had "
-                                 f"{len(value) if isinstance(value, (tuple, list)) else 1} elements. Key: {key!r}, "
-                                 f"value: {value!r}.")
+                raise ValueError(
+                    f"Could not flatten dictionary. Key had {len(key)} elements, but value had "
+                    f"{len(value) if isinstance(value, (tuple, list)) else 1} elements. Key: {key!r}, "
+                    f"value: {value!r}."
+                )
             for inner_key, inner_value in zip(key, value):
                 yield from _pairs({inner_key: inner_value})
         else:

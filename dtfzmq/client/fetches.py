@@ -1,4 +1,5 @@
-"""What `run` is asked for: any nesting of fetches becomes a list of tensors and ops, and results take its shape again."""
+"""What `run` is asked for: any nesting of fetches becomes a list of tensors and ops; results take its shape."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -7,7 +8,6 @@ from typing import Any, NamedTuple
 from dtfzmq.graph.graph import Graph, Operation, Tensor
 
 Build = Callable[[Sequence[Any]], Any]
-
 
 
 class Conversion(NamedTuple):
@@ -27,7 +27,8 @@ _conversions: list[Conversion] = []
 
 
 def register_session_run_conversion_functions(
-    tensor_type: type, fetch_function: Callable[[Any], tuple[Sequence[Any], Callable[[list[Any]], Any]]] | None = None,
+    tensor_type: type,
+    fetch_function: Callable[[Any], tuple[Sequence[Any], Callable[[list[Any]], Any]]] | None = None,
     feed_function: Callable[[Any, Any], Sequence[tuple[Any, Any]]] | None = None,
     feed_function_for_partial_run: Callable[[Any], Sequence[Any]] | None = None,
 ) -> None:
@@ -110,8 +111,9 @@ class Fetches:
         try:
             element = graph.as_graph_element(fetch, allow_tensor=True, allow_operation=True)
         except TypeError as error:
-            raise TypeError(f"Fetch argument {fetch!r} has invalid type {type(fetch)!r}, must be a string or Tensor. "
-                            f"({error})") from None
+            raise TypeError(
+                f"Fetch argument {fetch!r} has invalid type {type(fetch)!r}, must be a string or Tensor. ({error})"
+            ) from None
         except (ValueError, KeyError) as error:
             text = error.args[0] if error.args else error
             raise ValueError(f"Fetch argument {fetch!r} cannot be interpreted as a Tensor. ({text})") from None
@@ -128,4 +130,3 @@ class Fetches:
             self.tensors.append(element)
         at = index
         return lambda values: values[at]
-

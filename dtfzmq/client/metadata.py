@@ -1,7 +1,9 @@
 """What a traced run tells: per-op times by device, transfers with their bytes, the graphs that each device ran."""
+
 from __future__ import annotations
 
-from typing import Any, ClassVar, Mapping
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from dtfzmq.cluster.record import Record
 
@@ -13,10 +15,23 @@ class NodeExecStats(Record):
     """
 
     FIELDS: ClassVar[dict[str, Any]] = {
-        "node_name": "", "all_start_micros": 0, "op_start_rel_micros": 0, "op_end_rel_micros": 0,
-        "all_end_rel_micros": 0, "all_start_nanos": 0, "op_start_rel_nanos": 0, "op_end_rel_nanos": 0,
-        "all_end_rel_nanos": 0, "memory": [], "output": [], "timeline_label": "", "scheduled_micros": 0,
-        "scheduled_nanos": 0, "thread_id": 0, "referenced_tensor": [], "memory_stats": None,
+        "node_name": "",
+        "all_start_micros": 0,
+        "op_start_rel_micros": 0,
+        "op_end_rel_micros": 0,
+        "all_end_rel_micros": 0,
+        "all_start_nanos": 0,
+        "op_start_rel_nanos": 0,
+        "op_end_rel_nanos": 0,
+        "all_end_rel_nanos": 0,
+        "memory": [],
+        "output": [],
+        "timeline_label": "",
+        "scheduled_micros": 0,
+        "scheduled_nanos": 0,
+        "thread_id": 0,
+        "referenced_tensor": [],
+        "memory_stats": None,
     }
 
 
@@ -48,7 +63,10 @@ class RunMetadata(Record):
     """Filled by a run that is given it. `transferred_bytes` counts tensor bytes that left a task, by receiving task."""
 
     FIELDS: ClassVar[dict[str, Any]] = {
-        "step_stats": StepStats, "cost_graph": None, "partition_graphs": [], "transferred_bytes": {},
+        "step_stats": StepStats,
+        "cost_graph": None,
+        "partition_graphs": [],
+        "transferred_bytes": {},
     }
 
 
@@ -61,13 +79,28 @@ def fill(metadata: RunMetadata, plain: Mapping[str, Any]) -> None:
     for device, name, label, start_s, end_s, thread in plain.get("ops", ()):
         start = int(start_s * 1e6)
         took = max(1, int((end_s - start_s) * 1e6))
-        devices.setdefault(device, []).append(NodeExecStats(
-            node_name=name, timeline_label=label, all_start_micros=start, op_end_rel_micros=took,
-            all_end_rel_micros=took, all_start_nanos=int(start_s * 1e9), op_end_rel_nanos=int((end_s - start_s) * 1e9),
-            all_end_rel_nanos=int((end_s - start_s) * 1e9), scheduled_micros=start, thread_id=thread))
+        devices.setdefault(device, []).append(
+            NodeExecStats(
+                node_name=name,
+                timeline_label=label,
+                all_start_micros=start,
+                op_end_rel_micros=took,
+                all_end_rel_micros=took,
+                all_start_nanos=int(start_s * 1e9),
+                op_end_rel_nanos=int((end_s - start_s) * 1e9),
+                all_end_rel_nanos=int((end_s - start_s) * 1e9),
+                scheduled_micros=start,
+                thread_id=thread,
+            )
+        )
     for device in sorted(devices):
         metadata.step_stats.dev_stats.append(DeviceStepStats(device=device, node_stats=devices[device]))
     for nodes in plain.get("graphs", ()):
-        metadata.partition_graphs.append(PartitionGraph(node=[
-            PartitionNode(name=name, op=op, input=inputs, device=device) for name, op, inputs, device in nodes]))
+        metadata.partition_graphs.append(
+            PartitionGraph(
+                node=[
+                    PartitionNode(name=name, op=op, input=inputs, device=device) for name, op, inputs, device in nodes
+                ]
+            )
+        )
     metadata.transferred_bytes.update(plain.get("bytes", {}))

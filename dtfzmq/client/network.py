@@ -1,4 +1,5 @@
 """This process as a client: one endpoint for all its sessions with servers of other processes."""
+
 from __future__ import annotations
 
 import os

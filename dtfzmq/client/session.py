@@ -1,4 +1,5 @@
 """Session: runs parts of a graph on a master, in this process or behind a target."""
+
 from __future__ import annotations
 
 import contextlib
@@ -43,15 +44,15 @@ class DeviceAttributes:
         self.incarnation = incarnation
 
     def __repr__(self) -> str:
-        return (f"_DeviceAttributes({self.name}, {self.device_type}, {self.memory_limit_bytes}, "
-                f"{self.incarnation})")
+        return f"_DeviceAttributes({self.name}, {self.device_type}, {self.memory_limit_bytes}, {self.incarnation})"
 
 
 class BaseSession:
     """What Session and InteractiveSession share. Any number of threads may call `run` at the same time."""
 
-    def __init__(self, target: str | bytes | None = "", graph: Graph | None = None,
-                 config: ConfigProto | None = None) -> None:
+    def __init__(
+        self, target: str | bytes | None = "", graph: Graph | None = None, config: ConfigProto | None = None
+    ) -> None:
         self._closed = True  # until it is whole: __del__ may meet a half-made one
         if graph is None:
             graph = get_default_graph()
@@ -82,8 +83,13 @@ class BaseSession:
 
     # -- running -------------------------------------------------------------------------------------------------------
 
-    def run(self, fetches: Any, feed_dict: Any = None, options: RunOptions | None = None,
-            run_metadata: RunMetadata | None = None) -> Any:
+    def run(
+        self,
+        fetches: Any,
+        feed_dict: Any = None,
+        options: RunOptions | None = None,
+        run_metadata: RunMetadata | None = None,
+    ) -> Any:
         """Run what `fetches` needs and return its values in the same structure.
 
         Values are numpy scalars, bytes or writeable arrays that belong to the caller; an Operation gives None. What is
@@ -92,11 +98,13 @@ class BaseSession:
         """
         if self._closed:
             raise RuntimeError("Attempted to use a closed Session.")
+        key: Any = None
+        call: calls.Call | None = None
         try:
             key = (calls.structure(fetches), tuple(feed_dict) if feed_dict else None)
             call = self._calls.get(key)
         except TypeError:
-            key = call = None
+            key = None  # not hashable: worked out anew, which tells what is wrong with it
         if call is None:
             call, given = self._prepare(key, fetches, feed_dict)
             values = [slot.convert(value) for slot, value in zip(call.slots, given)]
@@ -121,8 +129,9 @@ class BaseSession:
             self._calls[key] = call
         return call, given
 
-    def _run_call(self, call: calls.Call, values: list[np.ndarray], options: RunOptions | None,
-                  run_metadata: RunMetadata | None) -> Any:
+    def _run_call(
+        self, call: calls.Call, values: list[np.ndarray], options: RunOptions | None, run_metadata: RunMetadata | None
+    ) -> Any:
         timeout, trace = self._timeout, 0
         if options is not None or run_metadata is not None:
             timeout, trace = self._asked(options, run_metadata)
@@ -164,8 +173,9 @@ class BaseSession:
             self._send_graph(timeout)
         self._runs = run = self._runs + 1
         left = max(0.001, deadline - clock.now()) if deadline else 0.0
-        message = m.RunStep(self._handle, call.number, run, call.feeds(values),
-                            None if call.known else call.signature, left, trace)
+        message = m.RunStep(
+            self._handle, call.number, run, call.feeds(values), None if call.known else call.signature, left, trace
+        )
         answer = Answer()
         loop = self._loop
         try:
@@ -181,7 +191,7 @@ class BaseSession:
             self._cancel(run, answer)
             raise
         call.known = True
-        return done  # type: ignore[no-any-return]  # RunStep is answered by StepDone
+        return done
 
     def _cancel(self, run: int, answer: Answer) -> None:
         with self._loop.held():
@@ -190,7 +200,8 @@ class BaseSession:
     def _late(self, timeout: float) -> errors.OpError:
         where = self._target or "the session's own master"
         return errors.DeadlineExceededError(
-            None, None, f"Deadline Exceeded: {where} did not answer within {timeout:g} s; the step was cancelled.")
+            None, None, f"Deadline Exceeded: {where} did not answer within {timeout:g} s; the step was cancelled."
+        )
 
     def _explained(self, error: errors.OpError) -> errors.OpError:
         """The error with the op of this graph that failed, if it names one."""
@@ -212,8 +223,11 @@ class BaseSession:
             if answer.done:
                 raise
             raise errors.DeadlineExceededError(
-                None, None, f"Deadline Exceeded: {self._target or 'the master'} did not answer a "
-                f"{type(message).__name__} within {timeout:g} s.") from None
+                None,
+                None,
+                f"Deadline Exceeded: {self._target or 'the master'} did not answer a "
+                f"{type(message).__name__} within {timeout:g} s.",
+            ) from None
 
     def _send_graph(self, timeout: float) -> None:
         """Bring the master's graph up to this session's; makes the session there the first time."""
@@ -229,14 +243,14 @@ class BaseSession:
                 created = self._ask(m.CreateSession(plain, arrays, self._config.to_plain()), limit)
                 self._handle, self._version = created.handle, created.version
             else:
-                self._version = self._ask(
-                    m.ExtendSession(self._handle, self._version, plain, arrays), limit).version
+                self._version = self._ask(m.ExtendSession(self._handle, self._version, plain, arrays), limit).version
             self._sent += len(nodes)
 
     # -- other ways to run ---------------------------------------------------------------------------------------------
 
-    def make_callable(self, fetches: Any, feed_list: Sequence[Any] | None = None,
-                      accept_options: bool = False) -> Callable[..., Any]:
+    def make_callable(
+        self, fetches: Any, feed_list: Sequence[Any] | None = None, accept_options: bool = False
+    ) -> Callable[..., Any]:
         """A function that runs `fetches` with its positional arguments as the values of `feed_list`.
 
         With `accept_options` it takes `options` and `run_metadata` too.
@@ -255,7 +269,9 @@ class BaseSession:
 
         def generic(*args: Any, options: RunOptions | None = None, run_metadata: RunMetadata | None = None) -> Any:
             if len(args) != len(keys):
-                raise TypeError(f"This callable takes {len(keys)} values, one for each of its feed_list, not {len(args)}.")
+                raise TypeError(
+                    f"This callable takes {len(keys)} values, one for each of its feed_list, not {len(args)}."
+                )
             if self._closed:
                 raise RuntimeError("Attempted to use a closed Session.")
             given = args if plain else [v for k, a in zip(keys, args) for _, v in flatten(self._graph, {k: a})]
@@ -273,20 +289,30 @@ class BaseSession:
         compiled = Fetches(self._graph, fetches)
         tensors = [tensor for key in feeds or () for tensor in fed_tensors(self._graph, key)]
         self._send_graph(self._timeout)
-        return self._explain(m.PartialRunSetup(
-            self._handle, tuple(t.name for t in tensors), tuple(t.name for t in compiled.tensors),
-            tuple(op.name for op in compiled.targets))).partial  # type: ignore[no-any-return]  # PartialRunReady
+        ready: m.PartialRunReady = self._explain(
+            m.PartialRunSetup(
+                self._handle,
+                tuple(t.name for t in tensors),
+                tuple(t.name for t in compiled.tensors),
+                tuple(op.name for op in compiled.targets),
+            )
+        )
+        return ready.partial
 
     def partial_run(self, handle: str, fetches: Any, feed_dict: Any = None) -> Any:
         """Feed and fetch a part of a step that `partial_run_setup` reserved."""
         if self._closed:
             raise RuntimeError("Attempted to use a closed Session.")
         compiled = Fetches(self._graph, fetches)
+        if compiled.targets:
+            raise RuntimeError("partial_run() requires empty target_list.")
         pairs = list(flatten(self._graph, feed_dict)) if feed_dict else []
         values = [FeedSlot(tensor, True).convert(value) for tensor, value in pairs]
-        done = self._explain(m.PartialRunStep(
-            self._handle, handle, tuple(t.name for t, _ in pairs), values, tuple(t.name for t in compiled.tensors),
-            tuple(op.name for op in compiled.targets)))
+        done = self._explain(
+            m.PartialRunStep(
+                self._handle, handle, tuple(t.name for t, _ in pairs), values, tuple(t.name for t in compiled.tensors)
+            )
+        )
         return compiled.build([calls.owned(value) for value in done.fetches])
 
     def _explain(self, message: Any) -> Any:
@@ -308,11 +334,12 @@ class BaseSession:
 
     @staticmethod
     def reset(target: str, containers: Sequence[str] | None = None, config: ConfigProto | None = None) -> None:
-        """End all sessions of the target's master and clear `containers`, by default the default ones, on every task."""
+        """End all sessions of the target's master and clear `containers` (none: the default ones) on every task."""
         if target is not None and not isinstance(target, (str, bytes)):
             raise TypeError(f"target must be a string, but got {type(target)}")
-        if containers is not None and (isinstance(containers, (str, bytes)) or not all(
-                isinstance(c, (str, bytes)) for c in containers)):
+        if containers is not None and (
+            isinstance(containers, (str, bytes)) or not all(isinstance(c, (str, bytes)) for c in containers)
+        ):
             raise TypeError("containers must be a list of container names.")
         session = BaseSession(target, Graph(), config)
         try:
@@ -383,8 +410,9 @@ class Session(BaseSession):
     The constructor contacts nobody: an unreachable master shows at the first run.
     """
 
-    def __init__(self, target: str | bytes | None = "", graph: Graph | None = None,
-                 config: ConfigProto | None = None) -> None:
+    def __init__(
+        self, target: str | bytes | None = "", graph: Graph | None = None, config: ConfigProto | None = None
+    ) -> None:
         super().__init__(target, graph, config)
         self._blocks: list[contextlib.ExitStack] = []
 
@@ -407,8 +435,9 @@ class Session(BaseSession):
 class InteractiveSession(BaseSession):
     """A session that is the thread's default from its construction to its close."""
 
-    def __init__(self, target: str | bytes | None = "", graph: Graph | None = None,
-                 config: ConfigProto | None = None) -> None:
+    def __init__(
+        self, target: str | bytes | None = "", graph: Graph | None = None, config: ConfigProto | None = None
+    ) -> None:
         super().__init__(target, graph, config)
         self._explicit_graph = graph
         self._block = contextlib.ExitStack()

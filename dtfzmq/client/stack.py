@@ -1,4 +1,5 @@
 """The default session of each thread, and how a dropped session is put away."""
+
 from __future__ import annotations
 
 import contextlib

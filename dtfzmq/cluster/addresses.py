@@ -1,4 +1,5 @@
 """Targets and addresses: "zmq://host:port" of a session, "host:port" of a task."""
+
 from __future__ import annotations
 
 import logging
@@ -20,7 +21,7 @@ def split_address(address: str) -> tuple[str, int] | None:
 
 
 def join_address(host: str, port: int) -> str:
-    """"host:port", with brackets round an IPv6 host."""
+    """ "host:port", with brackets round an IPv6 host."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -32,12 +33,16 @@ def target_address(target: str) -> str:
     scheme, found, address = target.partition("://")
     if not found or scheme not in ("zmq", "grpc"):
         raise errors.NotFoundError(
-            None, None, f'No session factory registered for the given session options: {{target: "{target}"}} '
-            "Registered factories are {DIRECT_SESSION, ZMQ_SESSION}. Give a target like zmq://host:port.")
+            None,
+            None,
+            f'No session factory registered for the given session options: {{target: "{target}"}} '
+            "Registered factories are {DIRECT_SESSION, ZMQ_SESSION}. Give a target like zmq://host:port.",
+        )
     pair = split_address(address)
     if pair is None or pair[1] == 0:
         raise errors.InvalidArgumentError(
-            None, None, f'Could not interpret "{address}" as a host-port pair. Give a target like zmq://host:2222.')
+            None, None, f'Could not interpret "{address}" as a host-port pair. Give a target like zmq://host:2222.'
+        )
     if scheme == "grpc" and not _warned:
         _warned.append(target)
         _log.warning("'grpc://' is taken as 'zmq://': servers here speak ZeroMQ, not gRPC (said once).")

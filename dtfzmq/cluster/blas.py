@@ -1,4 +1,5 @@
 """The threads of the linear algebra library, shared out among the tasks of a host."""
+
 from __future__ import annotations
 
 import logging

@@ -1,5 +1,6 @@
 """ConfigProto and its parts: what a session, or a server, is asked for. TF1's fields are all accepted; README's table
 says which have a meaning here."""
+
 from __future__ import annotations
 
 from typing import Any, ClassVar
@@ -12,9 +13,14 @@ class GPUOptions(Record):
     """Accepted for TF1 programs; only `allow_growth` and the fraction are read, by devices other than CPUs."""
 
     FIELDS: ClassVar[dict[str, Any]] = {
-        "per_process_gpu_memory_fraction": 0.0, "allow_growth": False, "allocator_type": "",
-        "deferred_deletion_bytes": 0, "visible_device_list": "", "polling_active_delay_usecs": 0,
-        "polling_inactive_delay_msecs": 0, "force_gpu_compatible": False,
+        "per_process_gpu_memory_fraction": 0.0,
+        "allow_growth": False,
+        "allocator_type": "",
+        "deferred_deletion_bytes": 0,
+        "visible_device_list": "",
+        "polling_active_delay_usecs": 0,
+        "polling_inactive_delay_msecs": 0,
+        "force_gpu_compatible": False,
     }
 
 
@@ -28,8 +34,12 @@ class OptimizerOptions(Record):
     ON_1 = 1
     ON_2 = 2
     FIELDS: ClassVar[dict[str, Any]] = {
-        "do_common_subexpression_elimination": False, "do_constant_folding": False,
-        "max_folded_constant_in_bytes": 0, "do_function_inlining": False, "opt_level": 0, "global_jit_level": 0,
+        "do_common_subexpression_elimination": False,
+        "do_constant_folding": False,
+        "max_folded_constant_in_bytes": 0,
+        "do_function_inlining": False,
+        "opt_level": 0,
+        "global_jit_level": 0,
         "cpu_global_jit": False,
     }
 
@@ -38,9 +48,15 @@ class GraphOptions(Record):
     """Options of graph rewriting; accepted for TF1 programs."""
 
     FIELDS: ClassVar[dict[str, Any]] = {
-        "enable_recv_scheduling": False, "optimizer_options": OptimizerOptions, "build_cost_model": 0,
-        "build_cost_model_after": 0, "infer_shapes": False, "place_pruned_graph": False,
-        "enable_bfloat16_sendrecv": False, "timeline_step": 0, "rewrite_options": None,
+        "enable_recv_scheduling": False,
+        "optimizer_options": OptimizerOptions,
+        "build_cost_model": 0,
+        "build_cost_model_after": 0,
+        "infer_shapes": False,
+        "place_pruned_graph": False,
+        "enable_bfloat16_sendrecv": False,
+        "timeline_step": 0,
+        "rewrite_options": None,
     }
 
 
@@ -54,8 +70,11 @@ class RPCOptions(Record):
     """`use_rpc_for_inprocess_master` sends a session with a server of its own process over the network path."""
 
     FIELDS: ClassVar[dict[str, Any]] = {
-        "use_rpc_for_inprocess_master": False, "compression_algorithm": "", "compression_level": 0,
-        "cache_rpc_response": False, "disable_session_connection_sharing": False,
+        "use_rpc_for_inprocess_master": False,
+        "compression_algorithm": "",
+        "compression_level": 0,
+        "cache_rpc_response": False,
+        "disable_session_connection_sharing": False,
     }
 
 
@@ -63,9 +82,14 @@ class Experimental(Record):
     """ConfigProto.Experimental; accepted for TF1 programs."""
 
     FIELDS: ClassVar[dict[str, Any]] = {
-        "collective_group_leader": "", "executor_type": "", "recv_buf_max_chunk": 0, "use_numa_affinity": False,
-        "share_session_state_in_clusterspec_propagation": False, "disable_thread_spinning": False,
-        "share_cluster_devices_in_session": False, "optimize_for_static_graph": False,
+        "collective_group_leader": "",
+        "executor_type": "",
+        "recv_buf_max_chunk": 0,
+        "use_numa_affinity": False,
+        "share_session_state_in_clusterspec_propagation": False,
+        "disable_thread_spinning": False,
+        "share_cluster_devices_in_session": False,
+        "optimize_for_static_graph": False,
     }
 
 
@@ -77,10 +101,21 @@ class ConfigProto(Record):
 
     Experimental = Experimental
     FIELDS: ClassVar[dict[str, Any]] = {
-        "device_count": {}, "intra_op_parallelism_threads": 0, "inter_op_parallelism_threads": 0,
-        "use_per_session_threads": False, "session_inter_op_thread_pool": [], "placement_period": 0,
-        "device_filters": [], "gpu_options": GPUOptions, "allow_soft_placement": False,
-        "log_device_placement": False, "graph_options": GraphOptions, "operation_timeout_in_ms": 0,
-        "rpc_options": RPCOptions, "cluster_def": ClusterDef, "isolate_session_state": False,
-        "share_cluster_devices_in_session": False, "experimental": Experimental,
+        "device_count": {},
+        "intra_op_parallelism_threads": 0,
+        "inter_op_parallelism_threads": 0,
+        "use_per_session_threads": False,
+        "session_inter_op_thread_pool": [],
+        "placement_period": 0,
+        "device_filters": [],
+        "gpu_options": GPUOptions,
+        "allow_soft_placement": False,
+        "log_device_placement": False,
+        "graph_options": GraphOptions,
+        "operation_timeout_in_ms": 0,
+        "rpc_options": RPCOptions,
+        "cluster_def": ClusterDef,
+        "isolate_session_state": False,
+        "share_cluster_devices_in_session": False,
+        "experimental": Experimental,
     }

@@ -1,4 +1,5 @@
 """How many tasks of a cluster share this host."""
+
 from __future__ import annotations
 
 from dtfzmq.cluster.addresses import split_address

@@ -1,4 +1,5 @@
 """The master of sessions: keeps their graphs and plans, and runs their steps on the tasks of the cluster."""
+
 from __future__ import annotations
 
 import logging
@@ -32,8 +33,9 @@ CLOSED = "Step was cancelled by an explicit call to `Session::Close()`."
 class Master:
     """Sessions of one server. All methods: on the baton; none blocks. Long planning goes to `runner`."""
 
-    def __init__(self, loop: Loop, runner: Runner, peers: Peers, rng: random.Random,
-                 soft_default: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, loop: Loop, runner: Runner, peers: Peers, rng: random.Random, soft_default: dict[str, Any] | None = None
+    ) -> None:
         self.loop = loop
         self.runner = runner
         self.peers = peers
@@ -56,7 +58,8 @@ class Master:
         config = {**self.defaults, **message.config}
         if config.get("session_inter_op_thread_pool"):
             raise errors.InvalidArgumentError(
-                None, None, "Distributed session does not support session thread pool options.")
+                None, None, "Distributed session does not support session thread pool options."
+            )
         handle = f"{self.rng.getrandbits(64):016x}"
         session = MasterSession(handle, config, link)
         session.step_over = lambda step: self.step_over(session, step)
@@ -76,7 +79,8 @@ class Master:
         def add(nodes: list[Node]) -> None:
             if message.version != session.version:
                 raise errors.AbortedError(
-                    None, None, f"Current version is {session.version} but caller expected {message.version}.")
+                    None, None, f"Current version is {session.version} but caller expected {message.version}."
+                )
             session.extend(nodes)
             session.version += 1
             reply(m.SessionExtended(session.version))
@@ -89,12 +93,24 @@ class Master:
         if isinstance(plain, list) and (not plain or type(plain[0]) is Node):
             add(plain)
             return
-        self.off_baton(len(plain) if isinstance(plain, list) else 0, planning.INLINE_NODES,
-                       lambda: serial.nodes_from_wire(plain, arrays), add, reply.fail)
+        self.off_baton(
+            len(plain) if isinstance(plain, list) else 0,
+            planning.INLINE_NODES,
+            lambda: serial.nodes_from_wire(plain, arrays),
+            add,
+            reply.fail,
+        )
 
-    def off_baton(self, size: int, limit: int, work: Callable[[], Any], then: Callable[[Any], None],
-                  failed: Callable[[BaseException], None]) -> None:
+    def off_baton(
+        self,
+        size: int,
+        limit: int,
+        work: Callable[[], Any],
+        then: Callable[[Any], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
         """Run `work`, on the pool if `size` is above `limit`; then `then(result)` or `failed(error)` on the baton."""
+
         def finish(result: Any, error: BaseException | None) -> None:
             if error is None:
                 try:
@@ -204,11 +220,13 @@ class Master:
             session.abandoned = None
         plan = session.calls.get(message.call)
         if plan is not None and plan.waiters is None:
-            self._launch(session, plan, link, message, reply, message.timeout)
+            self.launch(session, plan, message.run, link, reply, message.feeds, message.timeout, message.trace)
             return
         signature = message.signature if message.signature is not None else session.known.get(message.call)
         if signature is None:
-            reply.fail(errors.AbortedError(None, None, f"Call {message.call} of session {session.handle} is not known."))
+            reply.fail(
+                errors.AbortedError(None, None, f"Call {message.call} of session {session.handle} is not known.")
+            )
             return
         session.known[message.call] = signature
         self._planned(session, signature, link, message, reply)
@@ -240,7 +258,7 @@ class Master:
                 timer.cancel()
             session.calls[message.call] = plan
             left = 0.0 if deadline is None else max(0.001, deadline - self.loop.now())
-            self._launch(session, plan, link, message, reply, left)
+            self.launch(session, plan, message.run, link, reply, message.feeds, left, message.trace)
 
         timer = None
         session.waiting[message.run] = cancel
@@ -250,12 +268,18 @@ class Master:
         if deadline is not None and not over:
             timer = self.loop.call_at(deadline, lambda: cancel(job.late(message.timeout)))
 
-    def plan(self, session: MasterSession, signature: Signature,
-             ready: Callable[[StepPlan | None, errors.OpError | None], None]) -> planning.Planning:
+    def plan(
+        self,
+        session: MasterSession,
+        signature: Signature,
+        ready: Callable[[StepPlan | None, errors.OpError | None], None],
+        partial: bool = False,
+    ) -> planning.Planning:
         """The plan of a signature, to `ready`, at once if it is known; several that ask share one planning."""
-        plan = session.plans.get(signature)
+        key = (partial, signature)
+        plan = session.plans.get(key)
         if plan is None:
-            plan = session.plans[signature] = StepPlan(signature)
+            plan = session.plans[key] = StepPlan(signature, partial)
             plan.waiters = [ready]
             plan.job = planning.Planning(self, session, plan)
             plan.job.start()
@@ -263,18 +287,38 @@ class Master:
             ready(plan, None)
         else:
             plan.waiters.append(ready)
-        return plan.job  # type: ignore[no-any-return]  # a Planning
+        return plan.job
 
-    def _launch(self, session: MasterSession, plan: StepPlan, link: Any, message: m.RunStep, reply: Any,
-                timeout: float) -> None:
-        step = Step(self.loop, self.rng.getrandbits(57), message.run, plan.parts, plan.fetches, link, reply,
-                    session.step_over, self.peers.me)
+    def launch(
+        self,
+        session: MasterSession,
+        plan: StepPlan,
+        run: int,
+        link: Any,
+        reply: Any,
+        feeds: list[Any],
+        timeout: float,
+        trace: int,
+    ) -> Step:
+        """Start a step of a plan that is ready; `reply` is answered when it is over."""
+        step = Step(
+            self.loop,
+            self.rng.getrandbits(57),
+            run,
+            plan.parts,
+            plan.fetches,
+            link,
+            reply,
+            session.step_over,
+            self.peers.me,
+        )
         if link is not None:
             reply.on_cancel = step.abandoned
-        session.steps[message.run] = step
+        session.steps[run] = step
         self._by_step[step.id] = step
         self.steps_run += 1
-        step.start(session.handle, message.feeds, timeout, message.trace)
+        step.start(session.handle, feeds, timeout, trace)
+        return step
 
     def step_over(self, session: MasterSession, step: Step) -> None:
         """A step has ended everywhere, or was given up."""
@@ -345,12 +389,22 @@ class Master:
         """Sessions and steps, as plain data."""
         now = self.loop.now()
         return {
-            "sessions": [{
-                "handle": s.handle, "client": self.client_of(s), "running": len(s.steps), "nodes": len(s.nodes),
-                "plans": len(s.plans), "tasks": sorted(s.tasks), "abandoned": s.abandoned is not None,
-                "steps": [{"step": step.id, "age": now - step.started, "waits_for": step.unfinished()}
-                          for step in s.steps.values()],
-            } for s in self.sessions.values()],
+            "sessions": [
+                {
+                    "handle": s.handle,
+                    "client": self.client_of(s),
+                    "running": len(s.steps),
+                    "nodes": len(s.nodes),
+                    "plans": len(s.plans),
+                    "tasks": sorted(s.tasks),
+                    "abandoned": s.abandoned is not None,
+                    "steps": [
+                        {"step": step.id, "age": now - step.started, "waits_for": step.unfinished()}
+                        for step in s.steps.values()
+                    ],
+                }
+                for s in self.sessions.values()
+            ],
             "steps": {"done": self.steps_run - len(self._by_step), "running": len(self._by_step)},
         }
 
@@ -370,4 +424,3 @@ class Master:
         assert met is not None, task
         if session.tasks.setdefault(task, met[0]) != met[0]:
             raise restarted(task)
-

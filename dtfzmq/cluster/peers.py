@@ -1,4 +1,5 @@
 """How a task reaches the others: the own worker directly, every other over a link, known by hello and status."""
+
 from __future__ import annotations
 
 import logging
@@ -131,8 +132,11 @@ class _Contact:
             try:
                 peer = peers.peer(task)
             except KeyError:
-                self._end(errors.InvalidArgumentError(
-                    None, None, f"The cluster has no task {task}. Its tasks are: {', '.join(peers.tasks())}."))
+                self._end(
+                    errors.InvalidArgumentError(
+                        None, None, f"The cluster has no task {task}. Its tasks are: {', '.join(peers.tasks())}."
+                    )
+                )
                 return
             call = peer.call(m.GetStatus(), lambda reply, error, task=task: self._answered(task, reply, error))
             self._calls.append(call)

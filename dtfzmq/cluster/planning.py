@@ -1,11 +1,14 @@
 """From a signature to parts that are registered: prune, place, meet the tasks, partition, register."""
+
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dtfzmq.base import errors, names
+from dtfzmq.cluster.meeting import through_rendezvous
 from dtfzmq.cluster.session_state import MasterSession, StepPlan
 from dtfzmq.cluster.step import PlanPart
 from dtfzmq.graph import serial
@@ -67,7 +70,7 @@ class Planning:
             pruned = prune(nodes, feeds, fetches, targets)
             known = session.placed
             session.placed = len(nodes)
-            session.placer.extend(nodes[known:session.placed])
+            session.placer.extend(nodes[known : session.placed])
             session.placer.place(pruned)
             return pruned, _tasks_of(pruned)
 
@@ -107,11 +110,13 @@ class Planning:
         missing = [name for name in target_names if name not in index]
         if missing:
             raise errors.NotFoundError(
-                None, None, f"PruneForTargets: Some target nodes not found: {', '.join(missing)}")
+                None, None, f"PruneForTargets: Some target nodes not found: {', '.join(missing)}"
+            )
         return feeds, fetches, [index[name] for name in target_names]
 
-    def _exclusive(self, size: int, work: Callable[[], Any], then: Callable[[Any], None],
-                   failed: Callable[[BaseException], None]) -> None:
+    def _exclusive(
+        self, size: int, work: Callable[[], Any], then: Callable[[Any], None], failed: Callable[[BaseException], None]
+    ) -> None:
         """Run `work` when no other planning of this session is at its placer."""
         session = self.session
 
@@ -123,8 +128,9 @@ class Planning:
 
         def begin() -> None:
             session.planning_now = True
-            self.master.off_baton(size, INLINE_NODES, work, lambda result: finished(then, result),
-                                  lambda error: finished(failed, error))
+            self.master.off_baton(
+                size, INLINE_NODES, work, lambda result: finished(then, result), lambda error: finished(failed, error)
+            )
 
         if session.planning_now:
             session.planning.append(begin)
@@ -133,6 +139,7 @@ class Planning:
 
     def _ask(self, tasks: list[str]) -> None:
         """Placement needs to know all devices of some tasks."""
+
         def met(error: BaseException | None) -> None:
             self.silent = set()
             if error is not None:
@@ -149,6 +156,7 @@ class Planning:
 
     def _meet(self, pruned: Pruned, tasks: list[str]) -> None:
         """Meet the tasks that own nodes of the step, and no others."""
+
         def met(error: BaseException | None) -> None:
             self.silent = set()
             if error is not None:
@@ -171,11 +179,15 @@ class Planning:
         for task in tasks:
             met = peers.met(task)
             if met is None:  # lost while another was met
-                self._fail(errors.UnavailableError(None, None, f"{peers.where(task)} was lost while a step was planned."))
+                self._fail(
+                    errors.UnavailableError(None, None, f"{peers.where(task)} was lost while a step was planned.")
+                )
                 return
             incarnations[task] = met[0]
         own = peers.me
         home = names.device_name(own, "CPU", 0)
+
+        partial = self.plan.partial
 
         def incarnation(device: str) -> int:
             return incarnations[names.task_of(device)]
@@ -183,11 +195,15 @@ class Planning:
         def work() -> list[tuple[Part, Any, list[Any]]]:
             cut = []
             for part in partition_by_task(pruned.nodes, home, incarnation):
+                if partial:
+                    part = dataclasses.replace(part, nodes=through_rendezvous(part.nodes, home))
                 plain, arrays = (part.nodes, []) if part.task == own else serial.nodes_to_wire(part.nodes)
                 cut.append((part, plain, arrays))
             return cut
 
-        self.master.off_baton(len(pruned.nodes), INLINE_NODES, work, self._register, lambda e: self._fail(errors.wrap(e)))
+        self.master.off_baton(
+            len(pruned.nodes), INLINE_NODES, work, self._register, lambda e: self._fail(errors.wrap(e))
+        )
 
     def _register(self, cut: list[tuple[Part, Any, list[Any]]]) -> None:
         session, peers = self.session, self.master.peers
@@ -202,8 +218,11 @@ class Planning:
             if error is not None:
                 failure.append(errors.wrap(error))
             else:
-                self._parts.append(PlanPart(part.task, peers.peer(part.task), reply.handle, part.feeds, part.fetches,
-                                            part.task == peers.me))
+                self._parts.append(
+                    PlanPart(
+                        part.task, peers.peer(part.task), reply.handle, part.feeds, part.fetches, part.task == peers.me
+                    )
+                )
             if left[0] == 0:
                 if failure:
                     self._fail(failure[0])
@@ -211,8 +230,9 @@ class Planning:
                     self._ready()
 
         for part, plain, arrays in cut:
-            message = m.RegisterGraph(session.handle, plain, arrays, len(part.feeds), len(part.fetches), True,
-                                      session.isolate, options)
+            message = m.RegisterGraph(
+                session.handle, plain, arrays, len(part.feeds), len(part.fetches), True, session.isolate, options
+            )
             peers.peer(part.task).call(message, lambda reply, error, part=part: answered(part, reply, error))
 
     def _ready(self) -> None:
@@ -221,15 +241,18 @@ class Planning:
         plan.tasks = frozenset(part.task for part in self._parts)
         waiters, plan.waiters = plan.waiters or [], None
         if any(self.master.peers.met(task) is None for task in plan.tasks):
-            self.session.plans.pop(plan.signature, None)  # lost since: the next run plans anew, this one learns it
+            self.session.plans.pop(
+                (plan.partial, plan.signature), None
+            )  # lost since: the next run plans anew, this one learns it
         for waiter in waiters:
             waiter(plan, None)
 
     def _fail(self, error: errors.OpError) -> None:
         """Nothing of a failed planning is kept: the next run of the signature tries again."""
         session, plan = self.session, self.plan
-        if session.plans.get(plan.signature) is plan:
-            del session.plans[plan.signature]
+        key = (plan.partial, plan.signature)
+        if session.plans.get(key) is plan:
+            del session.plans[key]
         for part in self._parts:
             part.peer.tell(m.DeregisterGraph(session.handle, part.handle))
         waiters, plan.waiters = plan.waiters or [], []

@@ -1,4 +1,5 @@
 """The private cluster of `Session("")`: one task of this process, without a socket, gone when the session closes."""
+
 from __future__ import annotations
 
 import threading

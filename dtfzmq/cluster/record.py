@@ -1,8 +1,10 @@
 """Plain records that behave like TF1's configuration messages: known fields, defaults, nested records on demand."""
+
 from __future__ import annotations
 
 import copy
-from typing import Any, ClassVar, Iterator
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 
 class Record:
@@ -26,8 +28,10 @@ class Record:
                 if isinstance(value, dict):
                     value = default(**value)
                 elif not isinstance(value, default):
-                    raise TypeError(f"Field '{name}' of {type(self).__name__} takes a {default.__name__}, "
-                                    f"not {type(value).__name__}.")
+                    raise TypeError(
+                        f"Field '{name}' of {type(self).__name__} takes a {default.__name__}, "
+                        f"not {type(value).__name__}."
+                    )
                 self._set[name] = copy.deepcopy(value)
             elif isinstance(default, list):
                 if isinstance(value, (str, bytes)):
@@ -57,8 +61,10 @@ class Record:
             return value.decode("utf-8")
         elif default is None or isinstance(value, kind):
             return value
-        raise TypeError(f"{value!r} has type {type(value).__name__}, but field '{name}' of {type(self).__name__} "
-                        f"takes {kind.__name__}.")
+        raise TypeError(
+            f"{value!r} has type {type(value).__name__}, but field '{name}' of {type(self).__name__} "
+            f"takes {kind.__name__}."
+        )
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -82,8 +88,9 @@ class Record:
             raise AttributeError(f'Assignment not allowed (no field "{name}" in protocol message object).')
         default = self.FIELDS[name]
         if isinstance(default, (type, list, dict)):
-            raise AttributeError(f'Assignment not allowed to message, map, or repeated field "{name}" '
-                                 "in protocol message object.")
+            raise AttributeError(
+                f'Assignment not allowed to message, map, or repeated field "{name}" in protocol message object.'
+            )
         self._set[name] = self._checked(name, default, value)
 
     def HasField(self, name: str) -> bool:

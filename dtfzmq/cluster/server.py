@@ -1,4 +1,5 @@
 """Server: one task of a cluster in this process, master and worker behind one mailbox."""
+
 from __future__ import annotations
 
 import contextlib
@@ -9,7 +10,6 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 from dtfzmq.base import errors, names, threads
 from dtfzmq.base.loop import Loop
@@ -49,9 +49,18 @@ class Server:
     and ValueError for what is no cluster, OpError for a job, task, address or port that cannot be had.
     """
 
-    def __init__(self, server_or_cluster_def: ServerDef | ClusterLike, job_name: str | None = None,
-                 task_index: int | None = None, protocol: str | None = None, config: ConfigProto | None = None,
-                 start: bool = True, *, bind_address: str | None = None, settings: LinkSettings | None = None) -> None:
+    def __init__(
+        self,
+        server_or_cluster_def: ServerDef | ClusterLike,
+        job_name: str | None = None,
+        task_index: int | None = None,
+        protocol: str | None = None,
+        config: ConfigProto | None = None,
+        start: bool = True,
+        *,
+        bind_address: str | None = None,
+        settings: LinkSettings | None = None,
+    ) -> None:
         self._server_def = as_server_def(server_or_cluster_def, job_name, task_index, protocol, config)
         spec = ClusterSpec(self._server_def.cluster)
         job, index = self._server_def.job_name, self._server_def.task_index
@@ -106,7 +115,8 @@ class Server:
             bound = split_address(self._endpoint.bind(wanted).partition("://")[2])
         except errors.OpError as error:
             raise errors.UnknownError(
-                None, None, f"Could not start server for {self.task}: {wanted} cannot be bound. {error.message}") from None
+                None, None, f"Could not start server for {self.task}: {wanted} cannot be bound. {error.message}"
+            ) from None
         assert bound is not None, wanted
         return host, port or bound[1]
 
@@ -173,7 +183,10 @@ class Server:
 
     def _shutdown_asked(self) -> None:
         """A remote shutdown was granted; on the baton, its reply is on its way."""
-        self._loop.call_later(_FAREWELL_S, lambda: threads.start(self.stop, "dtfzmq-stop"))
+        self._loop.call_later(_FAREWELL_S, self._stop_elsewhere)
+
+    def _stop_elsewhere(self) -> None:
+        threads.start(self.stop, "dtfzmq-stop")
 
     def stop(self) -> None:
         """End it: steps and sessions fail with UnavailableError, the port is free when this returns. Idempotent."""
@@ -207,15 +220,20 @@ class Server:
 def _own_address(spec: ClusterSpec, job: str, index: int) -> str:
     if job not in spec.jobs:
         raise errors.InternalError(
-            None, None, f'Job "{job}" was not defined in cluster. Its jobs are: {", ".join(spec.jobs)}.')
+            None, None, f'Job "{job}" was not defined in cluster. Its jobs are: {", ".join(spec.jobs)}.'
+        )
     if index not in spec.task_indices(job):
         raise errors.InvalidArgumentError(
-            None, None, f'Task {index} was not defined in job "{job}". Its tasks are: '
-            f'{", ".join(str(i) for i in spec.task_indices(job))}.')
+            None,
+            None,
+            f'Task {index} was not defined in job "{job}". Its tasks are: '
+            f"{', '.join(str(i) for i in spec.task_indices(job))}.",
+        )
     address = spec.task_address(job, index)
     if split_address(address) is None:
         raise errors.InvalidArgumentError(
-            None, None, f'Could not parse port for local server from "{address}". Write it as host:port.')
+            None, None, f'Could not parse port for local server from "{address}". Write it as host:port.'
+        )
     return address
 
 
@@ -223,8 +241,10 @@ def _refuse_port_zero(addresses: dict[str, str], own: str) -> None:
     for task, address in addresses.items():
         pair = split_address(address)
         if task != own and pair is not None and pair[1] == 0:
-            raise ValueError(f"{task} has the address {address}: only the task itself can learn what port 0 became. "
-                             "Give its real port.")
+            raise ValueError(
+                f"{task} has the address {address}: only the task itself can learn what port 0 became. "
+                "Give its real port."
+            )
 
 
 __all__ = ["Server", "running_at"]

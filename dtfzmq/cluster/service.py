@@ -1,4 +1,5 @@
 """What a task answers at its mailbox: each message goes to the method of the core that is named after it."""
+
 from __future__ import annotations
 
 import logging

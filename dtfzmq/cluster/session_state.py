@@ -1,4 +1,5 @@
 """What a master knows of one session: its graph, its plans, the tasks it has state on, its running steps."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -15,10 +16,12 @@ Waiter = Callable[["StepPlan | None", "errors.OpError | None"], None]
 class StepPlan:
     """A signature that is registered on every task that it needs, or on its way there."""
 
-    __slots__ = ("fetches", "job", "parts", "signature", "tasks", "waiters")
+    __slots__ = ("fetches", "job", "partial", "parts", "signature", "tasks", "waiters")
 
-    def __init__(self, signature: Signature) -> None:
+    def __init__(self, signature: Signature, partial: bool = False) -> None:
         self.signature = signature
+        #: Whether feeds and fetches go through the rendezvous, for a partial run.
+        self.partial = partial
         self.fetches = len(signature[1])
         #: Empty until it is registered.
         self.parts: tuple[PlanPart, ...] = ()
@@ -26,7 +29,7 @@ class StepPlan:
         #: Runs that wait for it; None once it is ready.
         self.waiters: list[Waiter] | None = []
         #: The planning.Planning that makes it.
-        self.job: Any = None
+        self.job: Any = None  # set before anyone sees the plan
 
 
 class MasterSession:
@@ -48,7 +51,7 @@ class MasterSession:
         #: The signatures that the client numbered; and their plans, by that number and by the signature.
         self.known: dict[int, Signature] = {}
         self.calls: dict[int, StepPlan] = {}
-        self.plans: dict[Signature, StepPlan] = {}
+        self.plans: dict[tuple[bool, Signature], StepPlan] = {}
         #: task -> incarnation of the process that holds state of this session.
         self.tasks: dict[str, int] = {}
         #: By the client's number of the run.
@@ -74,12 +77,16 @@ class MasterSession:
         for i, node in enumerate(nodes, start):
             if node.name in self.index or node.name in names:
                 raise errors.InvalidArgumentError(
-                    None, None, f"GraphDef argument to Extend includes node '{node.name}', which was created by a "
-                    "previous call to Create or Extend in this session.")
+                    None,
+                    None,
+                    f"GraphDef argument to Extend includes node '{node.name}', which was created by a "
+                    "previous call to Create or Extend in this session.",
+                )
             for source, _ in node.inputs:
                 if not 0 <= source < i:
                     raise errors.InvalidArgumentError(
-                        None, None, f"Incomplete graph, an input of '{node.name}' is not in it.")
+                        None, None, f"Incomplete graph, an input of '{node.name}' is not in it."
+                    )
             names[node.name] = i
         self.nodes.extend(nodes)
         self.index.update(names)
@@ -88,19 +95,23 @@ class MasterSession:
         """Drop every plan that needs `task`: it is gone, and its parts with it."""
         for number in [number for number, plan in self.calls.items() if task in plan.tasks]:
             del self.calls[number]
-        for signature in [signature for signature, plan in self.plans.items() if task in plan.tasks]:
-            del self.plans[signature]
+        for key in [key for key, plan in self.plans.items() if task in plan.tasks]:
+            del self.plans[key]
 
 
 def restarted(task: str) -> errors.AbortedError:
     """The error of a session that has state on a process that is no more, where another has come in its place."""
     return errors.AbortedError(
-        None, None, f'Session state on "{task}" is lost: a different device incarnation answers there. Your worker job '
+        None,
+        None,
+        f'Session state on "{task}" is lost: a different device incarnation answers there. Your worker job '
         f'("{task}") was probably restarted. Check your worker job for the reason why it was restarted; open a new '
-        "session and initialise or restore its variables.")
+        "session and initialise or restore its variables.",
+    )
 
 
 def not_found(handle: str) -> errors.AbortedError:
     """The error of a handle that this master does not know."""
     return errors.AbortedError(
-        None, None, f"Session {handle} is not found. Possibly, this master has restarted, or the session was reset.")
+        None, None, f"Session {handle} is not found. Possibly, this master has restarted, or the session was reset."
+    )

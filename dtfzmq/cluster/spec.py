@@ -1,8 +1,10 @@
 """Who is in the cluster: ClusterSpec and the records it is written in (ClusterDef, JobDef, ServerDef)."""
+
 from __future__ import annotations
 
 import operator
-from typing import Any, ClassVar, Iterable, Mapping, Sequence, Union
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Union
 
 from dtfzmq.cluster.record import Record
 
@@ -36,7 +38,7 @@ class ClusterDef(Record):
         return {"job": jobs} if jobs else {}
 
 
-ClusterLike = Union["ClusterSpec", ClusterDef, Mapping[str, Union[Sequence[str], Mapping[int, str]]]]
+ClusterLike = Union["ClusterSpec", ClusterDef, Mapping[str, Sequence[str] | Mapping[int, str]]]
 
 
 class ClusterSpec:
@@ -48,14 +50,16 @@ class ClusterSpec:
 
     def __init__(self, cluster: ClusterLike) -> None:
         jobs: dict[str, dict[int, str]] = {}
+        self._cluster_spec: dict[str, dict[int, str]]
         if isinstance(cluster, ClusterSpec):
             jobs = {job: dict(tasks) for job, tasks in cluster._cluster_spec.items()}
         elif isinstance(cluster, ClusterDef):
             for job_def in cluster.job:
                 if job_def.name in jobs:
                     raise ValueError(f"Duplicate job name in cluster: {job_def.name!r}. Give each job once.")
-                jobs[job_def.name] = {_index(job_def.name, i): _address(job_def.name, i, a)
-                                      for i, a in job_def.tasks.items()}
+                jobs[job_def.name] = {
+                    _index(job_def.name, i): _address(job_def.name, i, a) for i, a in job_def.tasks.items()
+                }
         elif isinstance(cluster, Mapping):
             for job, tasks in cluster.items():
                 name = _job_name(job)
@@ -64,12 +68,15 @@ class ClusterSpec:
                 elif isinstance(tasks, Mapping):
                     pairs = tasks.items()
                 else:
-                    raise TypeError(f"The tasks for job {name!r} must be a list or a dictionary from integers "
-                                    "to strings.")
+                    raise TypeError(
+                        f"The tasks for job {name!r} must be a list or a dictionary from integers to strings."
+                    )
                 jobs[name] = {_index(name, i): _address(name, i, a) for i, a in pairs}
         else:
-            raise TypeError("`cluster` must be a dictionary mapping one or more job names to lists of network "
-                            "addresses, or a `ClusterDef` protocol buffer")
+            raise TypeError(
+                "`cluster` must be a dictionary mapping one or more job names to lists of network "
+                "addresses, or a `ClusterDef` protocol buffer"
+            )
         self._cluster_spec = {job: dict(sorted(tasks.items())) for job, tasks in sorted(jobs.items())}
 
     def __bool__(self) -> bool:
@@ -87,8 +94,9 @@ class ClusterSpec:
 
     def as_dict(self) -> dict[str, list[str] | dict[int, str]]:
         """Job -> list of addresses where the job is dense, else job -> {index: address}."""
-        return {job: list(tasks.values()) if self.dense(job) else dict(tasks)
-                for job, tasks in self._cluster_spec.items()}
+        return {
+            job: list(tasks.values()) if self.dense(job) else dict(tasks) for job, tasks in self._cluster_spec.items()
+        }
 
     def as_cluster_def(self) -> ClusterDef:
         """The same as a ClusterDef, jobs and tasks sorted."""
@@ -135,8 +143,13 @@ class ServerDef(Record):
     """What one server is: its cluster, job, task, protocol and the configuration that its sessions start from."""
 
     FIELDS: ClassVar[dict[str, Any]] = {
-        "cluster": ClusterDef, "job_name": "", "task_index": 0, "default_session_config": None, "protocol": "",
-        "replica_id": 0, "port": 0,
+        "cluster": ClusterDef,
+        "job_name": "",
+        "task_index": 0,
+        "default_session_config": None,
+        "protocol": "",
+        "replica_id": 0,
+        "port": 0,
     }
 
     def __init__(self, **fields: Any) -> None:
@@ -153,8 +166,11 @@ class ServerDef(Record):
 
 
 def as_server_def(
-    server_or_cluster_def: ServerDef | ClusterLike, job_name: str | None = None, task_index: int | None = None,
-    protocol: str | None = None, config: Record | None = None,
+    server_or_cluster_def: ServerDef | ClusterLike,
+    job_name: str | None = None,
+    task_index: int | None = None,
+    protocol: str | None = None,
+    config: Record | None = None,
 ) -> ServerDef:
     """A complete ServerDef from whatever train.Server accepts as its first arguments.
 
@@ -172,8 +188,10 @@ def as_server_def(
         try:
             cluster = ClusterSpec(server_or_cluster_def)
         except TypeError as error:
-            raise TypeError("Could not convert `server_or_cluster_def` to a `tf.train.ServerDef` or "
-                            f"`tf.train.ClusterSpec`. {error}") from None
+            raise TypeError(
+                "Could not convert `server_or_cluster_def` to a `tf.train.ServerDef` or "
+                f"`tf.train.ClusterSpec`. {error}"
+            ) from None
         if job_name is None:
             if len(cluster.jobs) != 1:
                 raise ValueError("Must specify an explicit `job_name`.")

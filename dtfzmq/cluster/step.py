@@ -1,4 +1,5 @@
-"""One step under way at its master: every part told at once, answers collected, the first error that is no echo wins."""
+"""One step under way at its master: all parts told at once, answers collected, the first error that is no echo wins."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -35,11 +36,37 @@ class Step:
     `reply` is answered once. `over(step)` is called once, when all parts have answered or are given up.
     """
 
-    __slots__ = ("_answers", "_expiry", "_fetched", "_grace", "_loop", "_over", "_owner", "_pending", "_reply",
-                 "_traces", "error", "id", "link", "parts", "run", "started")
+    __slots__ = (
+        "_answers",
+        "_expiry",
+        "_fetched",
+        "_grace",
+        "_loop",
+        "_over",
+        "_owner",
+        "_pending",
+        "_reply",
+        "_traces",
+        "error",
+        "id",
+        "link",
+        "parts",
+        "run",
+        "started",
+    )
 
-    def __init__(self, loop: Loop, step: int, run: int, parts: tuple[PlanPart, ...], fetches: int, link: Any, reply: Any,
-                 over: Callable[[Step], None], owner: str) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        step: int,
+        run: int,
+        parts: tuple[PlanPart, ...],
+        fetches: int,
+        link: Any,
+        reply: Any,
+        over: Callable[[Step], None],
+        owner: str,
+    ) -> None:
         self._loop = loop
         self.id = step
         self.run = run
@@ -139,8 +166,13 @@ class Step:
     def _expire(self) -> None:
         waiting = ", ".join(part.task for i, part in enumerate(self.parts) if not self._answers[i])
         took = self._loop.now() - self.started
-        self.fail(errors.DeadlineExceededError(
-            None, None, f"Operation timed out after {took:.3g} s; the step was cancelled. Unfinished parts: {waiting}."))
+        self.fail(
+            errors.DeadlineExceededError(
+                None,
+                None,
+                f"Operation timed out after {took:.3g} s; the step was cancelled. Unfinished parts: {waiting}.",
+            )
+        )
 
     def _give_up(self) -> None:
         self._end()

@@ -1,4 +1,5 @@
 """One task: its worker and master, joined to each other, and what its mailbox does with what comes."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -21,9 +22,27 @@ from dtfzmq.wire import messages as m
 from dtfzmq.wire.settings import LinkSettings
 
 REQUESTS = (
-    m.CreateSession, m.ExtendSession, m.RunStep, m.CancelRun, m.PartialRunSetup, m.PartialRunStep, m.CloseSession, m.Reset,
-    m.ListDevices, m.GetStatus, m.RegisterGraph, m.DeregisterGraph, m.RunGraph, m.PartialGraph, m.CancelStep,
-    m.CleanupGraph, m.StepFailed, m.DeleteWorkerSession, m.CleanupAll, m.Status, m.Shutdown,
+    m.CreateSession,
+    m.ExtendSession,
+    m.RunStep,
+    m.CancelRun,
+    m.PartialRunSetup,
+    m.PartialRunStep,
+    m.CloseSession,
+    m.Reset,
+    m.ListDevices,
+    m.GetStatus,
+    m.RegisterGraph,
+    m.DeregisterGraph,
+    m.RunGraph,
+    m.PartialGraph,
+    m.CancelStep,
+    m.CleanupGraph,
+    m.StepFailed,
+    m.DeleteWorkerSession,
+    m.CleanupAll,
+    m.Status,
+    m.Shutdown,
 )
 
 
@@ -33,9 +52,17 @@ class Task:
     It is the service of its endpoint, and answers requests of its own process through `handle`.
     """
 
-    def __init__(self, loop: Loop, name: str, job: str, addresses: Mapping[str, str], config: Any = None,
-                 rng: random.Random | None = None, runner: threads.Runner | None = None,
-                 settings: LinkSettings | None = None) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        name: str,
+        job: str,
+        addresses: Mapping[str, str],
+        config: Any = None,
+        rng: random.Random | None = None,
+        runner: threads.Runner | None = None,
+        settings: LinkSettings | None = None,
+    ) -> None:
         self.loop = loop
         self.name = name
         rng = rng or random.SystemRandom()
@@ -107,14 +134,23 @@ class Task:
         for task, address in self._addresses.items():
             job, index = names.job_and_index(task)
             cluster.setdefault(job, {})[str(index)] = address
-        reply(m.StatusReport({
-            "task": self.name, "pid": os.getpid(), "incarnation": self.incarnation, "cluster": cluster,
-            "uptime": self.loop.now() - self._started, "memory": _memory(),
-            "sent": self._past_out + sum(link.bytes_out for link in links),
-            "received": self._past_in + sum(link.bytes_in for link in links),
-            **self.master.statistics(), **self.worker.statistics(),
-            "links": [{**_plain(link), "sent": link.bytes_out, "received": link.bytes_in} for link in links],
-        }))
+        reply(
+            m.StatusReport(
+                {
+                    "task": self.name,
+                    "pid": os.getpid(),
+                    "incarnation": self.incarnation,
+                    "cluster": cluster,
+                    "uptime": self.loop.now() - self._started,
+                    "memory": _memory(),
+                    "sent": self._past_out + sum(link.bytes_out for link in links),
+                    "received": self._past_in + sum(link.bytes_in for link in links),
+                    **self.master.statistics(),
+                    **self.worker.statistics(),
+                    "links": [{**_plain(link), "sent": link.bytes_out, "received": link.bytes_in} for link in links],
+                }
+            )
+        )
 
     def on_shutdown(self, link: Any, message: m.Shutdown, reply: Any) -> None:
         """End the server, unless sessions are open and `force` is not set."""
@@ -122,8 +158,11 @@ class Task:
         if live and not message.force:
             who = ", ".join(sorted({self.master.client_of(s) for s in live}))
             raise errors.FailedPreconditionError(
-                None, None, f"{self.name} has {len(live)} open session{'s' if len(live) > 1 else ''} ({who}). Close them, "
-                "or force the shutdown.")
+                None,
+                None,
+                f"{self.name} has {len(live)} open session{'s' if len(live) > 1 else ''} ({who}). Close them, "
+                "or force the shutdown.",
+            )
         reply(m.Done())
         self.shutdown_granted()
 

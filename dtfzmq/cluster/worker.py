@@ -1,4 +1,5 @@
 """The worker of a task: registers parts of graphs, runs them, lets their tensors meet, forgets steps that are over."""
+
 from __future__ import annotations
 
 import collections
@@ -33,8 +34,17 @@ class Worker:
     lost push; other masters are told over their link.
     """
 
-    def __init__(self, loop: Loop, runner: Runner, task: str, job: str, devices: list[Device], incarnation: int,
-                 rendezvous: Rendezvous, route: Callable[[str], Any]) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        runner: Runner,
+        task: str,
+        job: str,
+        devices: list[Device],
+        incarnation: int,
+        rendezvous: Rendezvous,
+        route: Callable[[str], Any],
+    ) -> None:
         self.loop = loop
         self.runner = runner
         self.task = task
@@ -226,8 +236,10 @@ class Worker:
 
     def _no_session(self, handle: str) -> errors.OpError:
         return errors.AbortedError(
-            None, None, f'Session handle is not found: {handle}. Possibly this worker ("{self.task}") just restarted.')
+            None, None, f'Session handle is not found: {handle}. Possibly this worker ("{self.task}") just restarted.'
+        )
 
     def _no_graph(self, handle: str) -> errors.OpError:
         return errors.AbortedError(
-            None, None, f"Graph handle is not found: {handle}. Possibly, this worker just restarted.")
+            None, None, f"Graph handle is not found: {handle}. Possibly, this worker just restarted."
+        )

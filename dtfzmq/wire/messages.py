@@ -104,7 +104,6 @@ class PartialRunStep:
 
     handle: str
     partial: str
-    run: int
     names: tuple[str, ...]
     feeds: Tensors
     fetches: tuple[str, ...]

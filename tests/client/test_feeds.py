@@ -1,4 +1,5 @@
 """Feeds: what numpy converts is taken, what does not fit is refused in TF1's words before anything is sent."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -18,22 +19,25 @@ def slot(dtype, shape=None, own=True, graph=None):
 
 
 @pytest.mark.parametrize("own", [True, False])
-@pytest.mark.parametrize("dtype, value, expected", [
-    (FLOAT, 1, np.float32(1)),
-    (FLOAT, 1.5, np.float32(1.5)),
-    (FLOAT, np.float64(2.5), np.float32(2.5)),
-    (FLOAT, [1, 2.5], np.array([1, 2.5], "f4")),
-    (FLOAT, np.arange(6).reshape(2, 3).T, np.arange(6, dtype="f4").reshape(2, 3).T),
-    (FLOAT, np.arange(6.0)[::-2], np.array([5, 3, 1], "f4")),
-    (FLOAT, np.arange(3, dtype=">f4"), np.arange(3, dtype="f4")),
-    (FLOAT, np.broadcast_to(np.float32([1, 2]), (3, 2)), np.array([[1, 2]] * 3, "f4")),
-    (FLOAT, np.zeros((0, 3)), np.zeros((0, 3), "f4")),
-    (INT, 1.5, np.int32(1)),
-    (INT, True, np.int32(1)),
-    (INT, np.array(2**40), np.int32(0)),
-    (LONG, 2**40, np.int64(2**40)),
-    (BOOL, [True, False], np.array([True, False])),
-])
+@pytest.mark.parametrize(
+    "dtype, value, expected",
+    [
+        (FLOAT, 1, np.float32(1)),
+        (FLOAT, 1.5, np.float32(1.5)),
+        (FLOAT, np.float64(2.5), np.float32(2.5)),
+        (FLOAT, [1, 2.5], np.array([1, 2.5], "f4")),
+        (FLOAT, np.arange(6).reshape(2, 3).T, np.arange(6, dtype="f4").reshape(2, 3).T),
+        (FLOAT, np.arange(6.0)[::-2], np.array([5, 3, 1], "f4")),
+        (FLOAT, np.arange(3, dtype=">f4"), np.arange(3, dtype="f4")),
+        (FLOAT, np.broadcast_to(np.float32([1, 2]), (3, 2)), np.array([[1, 2]] * 3, "f4")),
+        (FLOAT, np.zeros((0, 3)), np.zeros((0, 3), "f4")),
+        (INT, 1.5, np.int32(1)),
+        (INT, True, np.int32(1)),
+        (INT, np.array(2**40), np.int32(0)),
+        (LONG, 2**40, np.int64(2**40)),
+        (BOOL, [True, False], np.array([True, False])),
+    ],
+)
 def test_values_are_converted(dtype, value, expected, own):
     got = slot(dtype, own=own).convert(value)
     assert type(got) is np.ndarray and got.dtype == np.asarray(expected).dtype and got.dtype.isnative
@@ -51,26 +55,38 @@ def test_own_values_share_no_memory_and_others_may():
     assert np.shares_memory(slot(FLOAT, own=False).convert(value), value)
 
 
-@pytest.mark.parametrize("value, expected", [
-    ("é", "é".encode()), (b"a\0", b"a\0"), (["a", b"\xff"], [b"a", b"\xff"]), (np.array(["ab", "c"]), [b"ab", b"c"]),
-    (np.array([["a"], [b""]], object), [[b"a"], [b""]]), ([], []),
-])
+@pytest.mark.parametrize(
+    "value, expected",
+    [
+        ("é", "é".encode()),
+        (b"a\0", b"a\0"),
+        (["a", b"\xff"], [b"a", b"\xff"]),
+        (np.array(["ab", "c"]), [b"ab", b"c"]),
+        (np.array([["a"], [b""]], object), [[b"a"], [b""]]),
+        ([], []),
+    ],
+)
 def test_strings_become_bytes(value, expected):
     got = slot(STRING).convert(value)
     assert got.dtype == object
     assert got.tolist() == expected
 
 
-@pytest.mark.parametrize("value", [2**40, -2**31 - 1, [2**40]])
+@pytest.mark.parametrize("value", [2**40, -(2**31) - 1, [2**40]])
 def test_integers_that_do_not_survive(value):
     with pytest.raises(TypeError, match="is not compatible with Tensor type .*int32"):
         slot(INT).convert(value)
 
 
-@pytest.mark.parametrize("value, error", [
-    (np.ma.masked_array([1.0], [True]), "masked array"), (np.array(["2001-01-01"], "M8[D]"), "has no tensor type"),
-    (np.zeros(2, [("a", "f4")]), "has no tensor type"), (np.zeros(2, np.longdouble), "has no tensor type"),
-])
+@pytest.mark.parametrize(
+    "value, error",
+    [
+        (np.ma.masked_array([1.0], [True]), "masked array"),
+        (np.array(["2001-01-01"], "M8[D]"), "has no tensor type"),
+        (np.zeros(2, [("a", "f4")]), "has no tensor type"),
+        (np.zeros(2, np.longdouble), "has no tensor type"),
+    ],
+)
 def test_values_without_a_tensor_type(value, error):
     with pytest.raises(TypeError, match=f"'x:0'.*{error}"):
         slot(FLOAT).convert(value)
@@ -88,10 +104,17 @@ def test_a_tensor_is_no_value():
         made.convert(made.tensor)
 
 
-@pytest.mark.parametrize("shape, value, fits", [
-    ([], 1.0, True), ([], [1.0], False), ([None, 2], np.zeros((5, 2)), True), ([None, 2], np.zeros((5, 3)), False),
-    ([None, 2], np.zeros(2), False), (None, np.zeros((1, 2, 3)), True),
-])
+@pytest.mark.parametrize(
+    "shape, value, fits",
+    [
+        ([], 1.0, True),
+        ([], [1.0], False),
+        ([None, 2], np.zeros((5, 2)), True),
+        ([None, 2], np.zeros((5, 3)), False),
+        ([None, 2], np.zeros(2), False),
+        (None, np.zeros((1, 2, 3)), True),
+    ],
+)
 def test_static_shapes_are_held(shape, value, fits):
     made = slot(FLOAT, shape)
     if fits:

@@ -1,4 +1,5 @@
 """Fetch arguments: every nesting comes back in its own shape; what cannot be fetched is refused in TF1's words."""
+
 from __future__ import annotations
 
 import collections
@@ -39,11 +40,29 @@ def test_every_nesting_keeps_its_shape(graph):
     a, b, c = (graph.get_tensor_by_name(f"{n}:0") for n in "abc")
     nothing = graph.get_operation_by_name("nothing")
     ordered = collections.OrderedDict([("z", a), ("y", [b, nothing])])
-    made, got = compiled(graph, {"list": [a, b], "pair": Pair(c, (a,)), "op": nothing, "d": ordered, "e": [],
-                                 "n": "b:0", "o": "nothing", "at": Both(a, {"k": c})})
-    assert got == {"list": ["<a:0>", "<b:0>"], "pair": Pair("<c:0>", ("<a:0>",)), "op": None,
-                   "d": {"z": "<a:0>", "y": ["<b:0>", None]}, "e": [], "n": "<b:0>", "o": None,
-                   "at": Both("<a:0>", {"k": "<c:0>"})}
+    made, got = compiled(
+        graph,
+        {
+            "list": [a, b],
+            "pair": Pair(c, (a,)),
+            "op": nothing,
+            "d": ordered,
+            "e": [],
+            "n": "b:0",
+            "o": "nothing",
+            "at": Both(a, {"k": c}),
+        },
+    )
+    assert got == {
+        "list": ["<a:0>", "<b:0>"],
+        "pair": Pair("<c:0>", ("<a:0>",)),
+        "op": None,
+        "d": {"z": "<a:0>", "y": ["<b:0>", None]},
+        "e": [],
+        "n": "<b:0>",
+        "o": None,
+        "at": Both("<a:0>", {"k": "<c:0>"}),
+    }
     assert type(got["d"]) is collections.OrderedDict
     assert [t.name for t in made.tensors] == ["a:0", "b:0", "c:0"], "each is asked for once"
     assert [op.name for op in made.targets] == ["nothing"]
@@ -54,14 +73,17 @@ def test_single_tensor_is_marked(graph):
     assert Fetches(graph, a).single and not Fetches(graph, [a]).single
 
 
-@pytest.mark.parametrize("bad, error, text", [
-    (None, TypeError, "Fetch argument None has invalid type <class 'NoneType'>"),
-    ([None], TypeError, "Fetch argument None has invalid type"),
-    (37, TypeError, "Fetch argument 37 has invalid type"),
-    ("zzz:0", ValueError, "Fetch argument 'zzz:0' cannot be interpreted as a Tensor"),
-    ("a:1", ValueError, "cannot be interpreted as a Tensor"),
-    ("nothin", ValueError, "Did you mean 'nothing'"),
-])
+@pytest.mark.parametrize(
+    "bad, error, text",
+    [
+        (None, TypeError, "Fetch argument None has invalid type <class 'NoneType'>"),
+        ([None], TypeError, "Fetch argument None has invalid type"),
+        (37, TypeError, "Fetch argument 37 has invalid type"),
+        ("zzz:0", ValueError, "Fetch argument 'zzz:0' cannot be interpreted as a Tensor"),
+        ("a:1", ValueError, "cannot be interpreted as a Tensor"),
+        ("nothin", ValueError, "Did you mean 'nothing'"),
+    ],
+)
 def test_what_cannot_be_fetched(graph, bad, error, text):
     with pytest.raises(error, match=text):
         Fetches(graph, bad)
@@ -84,7 +106,8 @@ def test_registered_types_are_fetched_by_their_parts(graph, monkeypatch):
 
     monkeypatch.setattr(module, "_conversions", [])
     module.register_session_run_conversion_functions(
-        Sparse, lambda s: (s.parts, lambda got: ("sparse", *got)), lambda s, v: zip(s.parts, v))
+        Sparse, lambda s: (s.parts, lambda got: ("sparse", *got)), lambda s, v: zip(s.parts, v)
+    )
     with pytest.raises(ValueError, match="already been registered"):
         module.register_session_run_conversion_functions(Sparse, lambda s: (s.parts, tuple))
     _, got = compiled(graph, [Sparse(["a:0", "b:0"]), "c:0"])

@@ -1,4 +1,5 @@
 """ClusterSpec and ServerDef: TF1's forms, equality and error texts."""
+
 from __future__ import annotations
 
 import pytest
@@ -9,9 +10,15 @@ from dtfzmq.cluster.spec import ClusterDef, ClusterSpec, JobDef, ServerDef, as_s
 DENSE = {"ps": ["h:1"], "worker": ["h:2", "h:3"]}
 
 
-@pytest.mark.parametrize("form", [
-    DENSE, {"ps": {0: "h:1"}, "worker": {0: "h:2", 1: "h:3"}}, ClusterSpec(DENSE), ClusterSpec(DENSE).as_cluster_def(),
-])
+@pytest.mark.parametrize(
+    "form",
+    [
+        DENSE,
+        {"ps": {0: "h:1"}, "worker": {0: "h:2", 1: "h:3"}},
+        ClusterSpec(DENSE),
+        ClusterSpec(DENSE).as_cluster_def(),
+    ],
+)
 def test_every_form_is_the_same_cluster(form):
     spec = ClusterSpec(form)
     assert spec == ClusterSpec(DENSE)
@@ -82,19 +89,26 @@ def test_job_and_task_may_be_left_out_where_there_is_one():
 
 
 def test_config_takes_tf1_fields_and_refuses_others():
-    config = ConfigProto(log_device_placement=True, device_filters=["/job:ps"], device_count={"CPU": 2},
-                         gpu_options=GPUOptions(per_process_gpu_memory_fraction=0.5),
-                         graph_options=GraphOptions(optimizer_options=OptimizerOptions(opt_level=OptimizerOptions.L0)))
+    config = ConfigProto(
+        log_device_placement=True,
+        device_filters=["/job:ps"],
+        device_count={"CPU": 2},
+        gpu_options=GPUOptions(per_process_gpu_memory_fraction=0.5),
+        graph_options=GraphOptions(optimizer_options=OptimizerOptions(opt_level=OptimizerOptions.L0)),
+    )
     config.gpu_options.allow_growth = True
     config.operation_timeout_in_ms = 7
     config.device_filters.append("/job:worker/task:1")
     config.device_count["GPU"] = 0
     assert config.graph_options.optimizer_options.opt_level == -1
     assert config.to_plain() == {
-        "log_device_placement": True, "device_filters": ["/job:ps", "/job:worker/task:1"],
+        "log_device_placement": True,
+        "device_filters": ["/job:ps", "/job:worker/task:1"],
         "device_count": {"CPU": 2, "GPU": 0},
         "gpu_options": {"per_process_gpu_memory_fraction": 0.5, "allow_growth": True},
-        "graph_options": {"optimizer_options": {"opt_level": -1}}, "operation_timeout_in_ms": 7}
+        "graph_options": {"optimizer_options": {"opt_level": -1}},
+        "operation_timeout_in_ms": 7,
+    }
     with pytest.raises(ValueError, match='Protocol message ConfigProto has no "foo" field'):
         ConfigProto(foo=1)
     with pytest.raises(AttributeError, match='no field "foo"'):

@@ -1,0 +1,218 @@
+"""Partial runs at the master: one step that is fed and fetched in several calls.
+
+The parts of such a step take their feeds through the step's rendezvous instead of with RunGraph, and give their fetches
+the same way, so the executor runs what its feeds allow and waits for the rest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dtfzmq.base import errors
+from dtfzmq.cluster.session_state import MasterSession, StepPlan
+from dtfzmq.cluster.step import Step
+from dtfzmq.wire import messages as m
+
+if TYPE_CHECKING:
+    from dtfzmq.cluster.master import Master
+
+
+class _End:
+    """The reply of the step as a whole: kept until the last call wants it."""
+
+    def __init__(self, run: PartialRun) -> None:
+        self._run = run
+
+    def __call__(self, message: m.StepDone) -> None:
+        self._run.ended(None)
+
+    def fail(self, error: errors.OpError) -> None:
+        """The step failed."""
+        self._run.ended(error)
+
+
+class PartialRun:
+    """One reserved step. `feeds` and `fetches` are what is still to come, by name."""
+
+    def __init__(self, handle: str, plan: StepPlan) -> None:
+        self.handle = handle
+        self.plan = plan
+        self.all_feeds = {name: k for k, name in enumerate(plan.signature[0])}
+        self.all_fetches = {name: k for k, name in enumerate(plan.signature[1])}
+        self.feeds = set(self.all_feeds)
+        self.fetches = set(self.all_fetches)
+        self.step: Step | None = None
+        self.error: errors.OpError | None = None
+        self.over = False
+        #: Calls that wait for the end of the step or for its failure.
+        self.waiting: list[_Call] = []
+
+    def ended(self, error: errors.OpError | None) -> None:
+        """The step as a whole has ended."""
+        self.over = True
+        self.error = error
+        waiting, self.waiting = self.waiting, []
+        for call in waiting:
+            call.step_ended(error)
+
+
+class _Call:
+    """One call of `partial_run`: done when all parts have given what it fetches, the last one when the step is over."""
+
+    def __init__(self, run: PartialRun, reply: Any, fetches: tuple[str, ...], last: bool) -> None:
+        self._run = run
+        self._reply = reply
+        self._fetched: list[Any] = [None] * len(fetches)
+        self._place = {run.all_fetches[name]: i for i, name in enumerate(fetches)}
+        self._left = 0
+        self._last = last
+        self._done = False
+
+    def begin(self, session: MasterSession, feeds: dict[int, Any]) -> None:
+        """Send each part its share of the call."""
+        run = self._run
+        assert run.step is not None
+        shares = []
+        for part in run.plan.parts:
+            given = [(i, feeds[k]) for i, k in enumerate(part.feeds) if k in feeds]
+            wanted = [(i, k) for i, k in enumerate(part.fetches) if k in self._place]
+            if given or wanted:
+                shares.append((part, given, wanted))
+        self._left = len(shares)
+        run.waiting.append(self)
+        for part, given, wanted in shares:
+            message = m.PartialGraph(
+                session.handle,
+                run.step.id,
+                tuple(i for i, _ in given),
+                [v for _, v in given],
+                tuple(i for i, _ in wanted),
+            )
+            part.peer.call(message, lambda reply, error, wanted=wanted: self._answered(wanted, reply, error))
+        if not shares:
+            self._check()
+
+    def _answered(self, wanted: list[tuple[int, int]], reply: Any, error: BaseException | None) -> None:
+        if self._done:
+            return
+        if error is not None:
+            if self._run.step is not None and not self._run.over:
+                self._run.step.fail(errors.wrap(error))
+            return
+        for (_, k), value in zip(wanted, reply.fetches):
+            self._fetched[self._place[k]] = value
+        self._left -= 1
+        self._check()
+
+    def _check(self) -> None:
+        if self._done or self._left > 0 or self._last and not self._run.over:
+            return
+        self._done = True
+        if self in self._run.waiting:
+            self._run.waiting.remove(self)
+        self._reply(m.StepDone(self._fetched))
+
+    def step_ended(self, error: errors.OpError | None) -> None:
+        """The step is over, well or not."""
+        if self._done:
+            return
+        if error is not None:
+            self._done = True
+            self._reply.fail(error)
+        else:
+            self._check()
+
+
+class PartialRuns:
+    """The partial runs of a master's sessions. All methods: on the baton."""
+
+    def __init__(self, master: Master) -> None:
+        self._master = master
+        self._count = 0
+
+    def setup(self, session: MasterSession, link: Any, message: m.PartialRunSetup, reply: Any) -> None:
+        """Plan the whole of it, start its parts, which wait for their feeds, and answer with a handle."""
+        master = self._master
+        if not message.fetches and not message.targets:
+            raise errors.InvalidArgumentError(None, None, "Must specify at least one target to fetch or execute.")
+        self._count += 1
+        handle = f"{session.handle}:{self._count}"
+        signature = (message.feeds, message.fetches, message.targets)
+
+        def ready(plan: StepPlan | None, error: errors.OpError | None) -> None:
+            if plan is None:
+                assert error is not None
+                reply.fail(error)
+                return
+            if session.closed:
+                reply.fail(errors.CancelledError(None, None, "The session was closed."))
+                return
+            run = PartialRun(handle, plan)
+            session.partials[handle] = run
+            run.step = master.launch(session, plan, -self._count, link, _End(run), [], 0.0, 0)
+            reply(m.PartialRunReady(handle))
+
+        master.plan(session, signature, ready, partial=True)
+
+    def step(self, session: MasterSession, message: m.PartialRunStep, reply: Any) -> None:
+        """Feed and fetch a part of it."""
+        run: PartialRun | None = session.partials.get(message.partial)
+        if run is None:
+            raise errors.InvalidArgumentError(None, None, "Must run PartialRunSetup before performing partial runs.")
+        self._check(session, run, message)
+        if run.over and run.error is not None:
+            session.partials.pop(message.partial, None)
+            raise run.error
+        run.feeds -= set(message.names)
+        run.fetches -= set(message.fetches)
+        last = not run.feeds and not run.fetches
+        if last:
+            session.partials.pop(message.partial, None)
+        feeds = {run.all_feeds[name]: value for name, value in zip(message.names, message.feeds)}
+        _Call(run, reply, message.fetches, last).begin(session, feeds)
+
+    def close(self, session: MasterSession, error: errors.OpError) -> None:
+        """The session ends: so do its partial runs, whose steps the caller cancels."""
+        session.partials.clear()
+
+    def _check(self, session: MasterSession, run: PartialRun, message: m.PartialRunStep) -> None:
+        for name in message.names:
+            if name not in run.all_feeds:
+                raise errors.InvalidArgumentError(
+                    None, None, f"The feed {name} was not specified in partial_run_setup."
+                )
+            if name not in run.feeds:
+                raise errors.InvalidArgumentError(None, None, f"The feed {name} has already been fed.")
+        for name in message.fetches:
+            if name not in run.all_fetches:
+                raise errors.InvalidArgumentError(
+                    None, None, f"The fetch {name} was not specified in partial_run_setup."
+                )
+            if name not in run.fetches:
+                raise errors.InvalidArgumentError(None, None, f"The fetch {name} has already been fetched.")
+        self._check_reach(session, run, message)
+
+    def _check_reach(self, session: MasterSession, run: PartialRun, message: m.PartialRunStep) -> None:
+        """Every fetch must follow from what was fed, or it would wait for ever."""
+        missing = {_endpoint(session, name) for name in run.feeds - set(message.names)}
+        fed = {_endpoint(session, name) for name in run.all_feeds} - missing
+        for name in message.fetches:
+            seen: set[tuple[int, int]] = set()
+            stack = [_endpoint(session, name)]
+            while stack:
+                edge = stack.pop()
+                if edge in seen or edge in fed:
+                    continue
+                seen.add(edge)
+                if edge in missing:
+                    raise errors.InvalidArgumentError(
+                        None, None, f"Fetch {name} can't be computed from the feeds that have been fed so far."
+                    )
+                node = session.nodes[edge[0]]
+                stack.extend(node.inputs)
+                stack.extend((source, -1) for source in node.control)
+
+
+def _endpoint(session: MasterSession, name: str) -> tuple[int, int]:
+    op, _, out = name.partition(":")
+    return session.index[op], int(out or 0)

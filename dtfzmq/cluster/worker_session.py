@@ -1,0 +1,78 @@
+"""What a worker keeps for one session: its kernels by device, and the parts that were registered."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from typing import TYPE_CHECKING, Any
+
+from dtfzmq.base import errors, names
+from dtfzmq.cluster.meeting import meeting_keys
+from dtfzmq.graph.node import Node, Subgraph
+from dtfzmq.plan.partition import partition_by_device
+from dtfzmq.runtime.compile import compile_part
+from dtfzmq.runtime.kernel_env import KernelEnv
+from dtfzmq.runtime.resources import ResourceManager
+
+if TYPE_CHECKING:
+    from dtfzmq.cluster.worker import Worker
+
+_log = logging.getLogger("dtfzmq")
+
+
+@dataclasses.dataclass(frozen=True)
+class RegisteredPart:
+    """A compiled part. `meets`: tensors of it go through the rendezvous. `keys`: where a partial run meets it."""
+
+    plan: Any
+    nodes: list[Node]
+    meets: bool
+    keys: dict[str, str]
+
+
+class WorkerSession:
+    """One session on one worker. Touched on the baton, but for `compile`, which may run off it."""
+
+    def __init__(self, handle: str, link: Any, resources: ResourceManager, worker: Worker) -> None:
+        self.handle = handle
+        #: The link of the session's master; None if it is the one of this process.
+        self.link = link
+        self.parts: dict[str, RegisteredPart] = {}
+        self._worker = worker
+        self._envs = {device.name: KernelEnv(device, resources) for device in worker.devices}
+
+    def compile(self, nodes: list[Node]) -> RegisteredPart:
+        """Make the kernels of a part and its plan. Raises OpError for a node that cannot run here. Any thread."""
+        for node in nodes:
+            if node.op in ("_Arg", "_Retval") or _subgraphs(node):
+                continue
+            if not names.is_full_device(node.device):
+                raise errors.InvalidArgumentError(None, None, f"Missing device name in: {node.name} ({node.op})")
+            if node.device not in self._envs:
+                raise errors.InvalidArgumentError(
+                    None,
+                    None,
+                    f"Node '{node.name}' is placed on {node.device}, but {self._worker.task} has only "
+                    f"{', '.join(self._envs)}.",
+                )
+        home = self._worker.devices[0].name
+        incarnation = self._worker.incarnation
+        shares = partition_by_device(nodes, home, lambda device: incarnation)
+        plan = compile_part(shares, self._envs)
+        return RegisteredPart(plan, nodes, any(_meets(share) for share in shares.values()), meeting_keys(nodes))
+
+    def close(self) -> None:
+        """Let go of parts and private state."""
+        self.parts.clear()
+        for env in self._envs.values():
+            env.kernels.clear()
+
+
+def _subgraphs(node: Node) -> list[Subgraph]:
+    return [value for value in node.attrs.values() if type(value) is Subgraph]
+
+
+def _meets(nodes: list[Node]) -> bool:
+    return any(
+        node.op in ("_Send", "_Recv") or any(_meets(inner.nodes) for inner in _subgraphs(node)) for node in nodes
+    )
