@@ -42,12 +42,16 @@ def _tanh_grad(y: np.ndarray, dy: np.ndarray) -> np.ndarray:
     return dy * (y.dtype.type(1) - y * y)
 
 
+def _zeros(n: Any, g: Tensor) -> tuple[Tensor]:
+    return (raw.ZerosLike(n.inputs[0]),)
+
+
 _neg = op("Neg", "x: N -> y: N", shape=same, kernel=np.negative, out=True, grad=lambda n, g: (-g,), samples=_AWAY)
 _abs = op(
     "Abs", "x: R -> y: R", shape=same, kernel=np.absolute, out=True,
     grad=lambda n, g: (g * sign(n.inputs[0]),), samples=_AWAY,
 )  # fmt: skip
-_sign = op("Sign", "x: N -> y: N", shape=same, kernel=np.sign, out=True, grad=_STEPS, samples=_AWAY)
+_sign = op("Sign", "x: N -> y: N", shape=same, kernel=np.sign, out=True, grad=_zeros, samples=_AWAY)
 _square = op(
     "Square", "x: N -> y: N", shape=same, kernel=np.square, out=True,
     grad=lambda n, g: (g * (n.inputs[0] * 2),), samples=_AWAY,

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from dtfzmq.graph import registry
 from dtfzmq.ops import (
+    activations,
     array,
     broadcasting,
     cast,
+    clip,
     constants,
     elementwise,
+    gradients,
+    grouping,
     indexed_slices,
     indexing,
+    losses,
     math,
     matmul,
+    nn,
+    random,
     reductions,
     slicing,
 )
@@ -31,7 +38,43 @@ FAMILIES: Final = (
     reductions,
     matmul,
     indexed_slices,
+    activations,
+    nn,
+    losses,
+    random,
 )
 DECLARED: Final = frozenset(d.name for d in registry.all_ops())  # of these families and what they import
 WITHOUT_KERNEL: Final = frozenset[str]()  # what the compiler carries out itself
 WITHOUT_SAMPLES: Final = WITHOUT_KERNEL
+
+
+_NAMESPACES: Final[dict[str, tuple[Any, ...]]] = {
+    "": (
+        constants,
+        grouping,
+        elementwise,
+        math,
+        cast,
+        array,
+        slicing,
+        reductions,
+        matmul,
+        clip,
+        random,
+        gradients,
+    ),
+    "math": (reductions, math, elementwise),
+    "bitwise": (math,),
+    "nn": (nn,),
+    "losses": (losses,),
+}
+
+
+def public(name: str) -> Any:
+    """The function of the op library behind a public dotted name ("nn.relu"), or None if there is none."""
+    space, _, leaf = name.rpartition(".")
+    for module in _NAMESPACES.get(space, ()):
+        found = vars(module).get(leaf)
+        if callable(found) and not leaf.startswith("_"):
+            return found
+    return None

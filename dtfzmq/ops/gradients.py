@@ -18,7 +18,13 @@ from dtfzmq.ops.raw import raw
 
 Gradient = Any  # Tensor | IndexedSlices | None
 
-SPARSE_AWARE = {"If", "While", "IdentityN"}  # their gradients take None for an output that nothing depends on
+TAKE_NONE = {  # their gradients take None for an output that nothing depends on, instead of zeros
+    "If",
+    "While",
+    "IdentityN",
+    "SoftmaxCrossEntropyWithLogits",
+    "SparseSoftmaxCrossEntropyWithLogits",
+}
 
 
 class AggregationMethod:
@@ -199,7 +205,7 @@ class _Backward:
         """Dense gradients for the op's rule; zeros for outputs that nothing depends on, unless the rule takes None."""
         out: list[Gradient] = []
         for t, g in zip(op.outputs, grads):
-            if g is None and op.type not in SPARSE_AWARE and trainable(t.dtype):
+            if g is None and op.type not in TAKE_NONE and trainable(t.dtype):
                 out.append(zeros_like(t))
             elif isinstance(g, IndexedSlices) and op.type != "Identity":
                 out.append(convert_to_tensor(g))

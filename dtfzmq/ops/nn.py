@@ -1,0 +1,454 @@
+"""tf.nn: layers' arithmetic, composed of ops."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dtfzmq.base import dtypes
+from dtfzmq.base.shapes import TensorShape
+from dtfzmq.graph.convert import convert_to_tensor
+from dtfzmq.graph.graph import Tensor
+from dtfzmq.graph.registry import Sample, op
+from dtfzmq.ops import activations  # noqa: F401  # declares the ops used here
+from dtfzmq.ops.clip import l2_normalize
+from dtfzmq.ops.elementwise import sigmoid, tanh
+from dtfzmq.ops.matmul import l2_loss, matmul
+from dtfzmq.ops.random import random_uniform
+from dtfzmq.ops.raw import raw
+from dtfzmq.ops.reductions import one_of, reduce_mean
+from dtfzmq.ops.samples import mat
+from dtfzmq.ops.static import dims
+
+
+def relu(features: Any, name: str | None = None) -> Tensor:
+    """max(x, 0)."""
+    return raw.Relu(features, name=name)
+
+
+def relu6(features: Any, name: str | None = None) -> Tensor:
+    """min(max(x, 0), 6)."""
+    return raw.Relu6(features, name=name)
+
+
+def elu(features: Any, name: str | None = None) -> Tensor:
+    """x, and exp(x) - 1 below 0."""
+    return raw.Elu(features, name=name)
+
+
+def selu(features: Any, name: str | None = None) -> Tensor:
+    """The self-normalising elu."""
+    return raw.Selu(features, name=name)
+
+
+def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Tensor:
+    """x, and alpha * x below 0."""
+    return raw.LeakyRelu(_floats(features), alpha=float(alpha), name=name)
+
+
+def _floats(x: Any) -> Tensor:
+    x = convert_to_tensor(x)
+    return raw.Cast(x, DstT=dtypes.float32) if x.dtype.is_integer else x
+
+
+def crelu(features: Any, name: str | None = None, axis: int = -1) -> Tensor:
+    """relu of x and of -x, side by side."""
+    x = convert_to_tensor(features)
+    return raw.Relu(raw.ConcatV2([x, -x], axis), name=name or "CRelu")
+
+
+def swish(features: Any, name: str | None = None) -> Tensor:
+    """x * sigmoid(x)."""
+    x = convert_to_tensor(features)
+    return raw.Mul(x, sigmoid(x), name=name or "swish")
+
+
+def softplus(features: Any, name: str | None = None) -> Tensor:
+    """log(exp(x) + 1)."""
+    return raw.Softplus(features, name=name)
+
+
+def softsign(features: Any, name: str | None = None) -> Tensor:
+    """x / (|x| + 1)."""
+    return raw.Softsign(features, name=name)
+
+
+def _along(builder: Any, logits: Any, axis: int, name: str | None) -> Tensor:
+    """Apply an op that works along the last axis along `axis`."""
+    x = convert_to_tensor(logits)
+    rank = x.shape.ndims
+    if rank is not None and not -rank <= axis < rank and rank > 0:
+        raise ValueError(f"`axis` must be in the range [{-rank}, {rank}) where {rank} is the number of dimensions, not {axis}.")
+    if axis == -1 or rank is not None and axis == rank - 1:
+        return builder(x, name=name)
+    if rank is None:
+        raise ValueError("softmax along an axis other than the last needs logits of known rank.")
+    order = list(range(rank))
+    order[axis], order[-1] = order[-1], order[axis]
+    perm = np.array(order, np.int32)
+    return raw.Transpose(builder(raw.Transpose(x, perm)), perm, name=name)
+
+
+def softmax(logits: Any, axis: int | None = None, name: str | None = None, dim: int | None = None) -> Tensor:
+    """exp(x) / sum(exp(x)) along an axis, the last if not given."""
+    axis = one_of("axis", axis, "dim", dim)
+    return _along(raw.Softmax, logits, -1 if axis is None else axis, name)
+
+
+def log_softmax(logits: Any, axis: int | None = None, name: str | None = None, dim: int | None = None) -> Tensor:
+    """x - log(sum(exp(x))) along an axis, the last if not given."""
+    axis = one_of("axis", axis, "dim", dim)
+    return _along(raw.LogSoftmax, logits, -1 if axis is None else axis, name)
+
+
+def _named_only(fn: str, sentinel: Any, labels: Any, logits: Any) -> None:
+    if sentinel is not None:
+        raise ValueError(f"Only call `{fn}` with named arguments (labels=..., logits=..., ...)")
+    if labels is None or logits is None:
+        raise ValueError("Both labels and logits must be provided.")
+
+
+def _cross_entropy(labels: Any, logits: Any, axis: int, name: str) -> Tensor:
+    logits = convert_to_tensor(logits, name="logits")
+    labels = convert_to_tensor(labels, dtype=None if isinstance(labels, Tensor) else logits.dtype.base_dtype, name="labels")
+    if labels.dtype.base_dtype is not logits.dtype.base_dtype:
+        labels = raw.Cast(labels, DstT=logits.dtype.base_dtype)
+    rank = logits.shape.ndims
+    with logits.graph.name_scope(name):
+        half = logits.dtype.base_dtype in (dtypes.float16, dtypes.bfloat16)
+        kind = logits.dtype.base_dtype
+        x, y = (raw.Cast(t, DstT=dtypes.float32) if half else t for t in (logits, labels))
+        if axis != -1 and rank is not None and axis % rank != rank - 1:
+            order = [i for i in range(rank) if i != axis % rank] + [axis % rank]
+            x, y = (raw.Transpose(t, np.array(order, np.int32)) for t in (x, y))
+        if rank == 2:
+            loss = raw.SoftmaxCrossEntropyWithLogits(x, y)[0]
+        else:
+            lead = raw.Shape(x)[:-1]
+            static = x.shape[:-1] if rank is not None else None
+            x, y = _flat_rows(x), _flat_rows(y)
+            loss = raw.Reshape(raw.SoftmaxCrossEntropyWithLogits(x, y)[0], lead)
+            if static is not None:
+                loss.set_shape(static)
+        return raw.Cast(loss, DstT=kind) if half else loss
+
+
+def _flat_rows(x: Tensor) -> Tensor:
+    last = (dims(x) or (None,))[-1] if x.shape.ndims else None
+    size: Any = np.array(last, np.int32) if last is not None else raw.Shape(x)[-1]
+    return raw.Reshape(x, raw.Pack([np.array(-1, np.int32), size], axis=0))
+
+
+def softmax_cross_entropy_with_logits_v2(
+    labels: Any, logits: Any, axis: int | None = None, name: str | None = None, dim: int | None = None
+) -> Tensor:
+    """The cross-entropy of softmax(logits) against rows of class probabilities; derivatives go to labels too."""
+    axis = one_of("axis", axis, "dim", dim)
+    return _cross_entropy(labels, logits, -1 if axis is None else axis, name or "softmax_cross_entropy_with_logits")
+
+
+def softmax_cross_entropy_with_logits(
+    _sentinel: Any = None, labels: Any = None, logits: Any = None, dim: int = -1, name: str | None = None,
+    axis: int | None = None,
+) -> Tensor:  # fmt: skip
+    """The cross-entropy of softmax(logits) against rows of class probabilities, which are held constant."""
+    _named_only("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
+    logits = convert_to_tensor(logits, name="logits")
+    if not isinstance(labels, Tensor):
+        labels = convert_to_tensor(labels, preferred_dtype=logits.dtype.base_dtype)
+    fixed = raw.StopGradient(labels)
+    return _cross_entropy(fixed, logits, dim if axis is None else axis, name or "softmax_cross_entropy_with_logits_sg")
+
+
+def sparse_softmax_cross_entropy_with_logits(
+    _sentinel: Any = None, labels: Any = None, logits: Any = None, name: str | None = None
+) -> Tensor:
+    """The cross-entropy of softmax(logits) against class numbers; one that is out of range fails the step."""
+    _named_only("sparse_softmax_cross_entropy_with_logits", _sentinel, labels, logits)
+    logits = convert_to_tensor(logits, name="logits")
+    labels = convert_to_tensor(labels, name="labels")
+    if labels.shape.ndims is not None and logits.shape.ndims is not None and logits.shape.ndims != labels.shape.ndims + 1:
+        raise ValueError(
+            "Rank mismatch: Rank of labels (received "
+            f"{labels.shape.ndims}) should equal rank of logits minus 1 (received {logits.shape.ndims})."
+        )
+    if labels.dtype.base_dtype not in (dtypes.int32, dtypes.int64):
+        labels = raw.Cast(labels, DstT=dtypes.int32)
+    with logits.graph.name_scope(name or "SparseSoftmaxCrossEntropyWithLogits"):
+        if logits.shape.ndims == 2:
+            return raw.SparseSoftmaxCrossEntropyWithLogits(logits, labels)[0]
+        flat = raw.Reshape(labels, np.array([-1], np.int32))
+        loss = raw.Reshape(
+            raw.SparseSoftmaxCrossEntropyWithLogits(_flat_rows(logits), flat)[0], raw.Shape(labels)
+        )
+        loss.set_shape(labels.shape)
+        return loss
+
+
+def sigmoid_cross_entropy_with_logits(
+    _sentinel: Any = None, labels: Any = None, logits: Any = None, name: str | None = None
+) -> Tensor:
+    """-labels * log(sigmoid(x)) - (1 - labels) * log(1 - sigmoid(x)), in the form that cannot overflow."""
+    _named_only("sigmoid_cross_entropy_with_logits", _sentinel, labels, logits)
+    logits = convert_to_tensor(logits, name="logits")
+    labels = convert_to_tensor(labels, dtype=None if isinstance(labels, Tensor) else logits.dtype.base_dtype, name="labels")
+    try:
+        labels.shape.merge_with(logits.shape)
+    except ValueError:
+        raise ValueError(f"logits and labels must have the same shape ({logits.shape} vs {labels.shape})") from None
+    with logits.graph.name_scope(name or "logistic_loss") as scope:
+        zeros = raw.ZerosLike(logits)
+        positive = raw.GreaterEqual(logits, zeros)
+        high = raw.Select(positive, logits, zeros)
+        away = raw.Select(positive, -logits, logits)
+        return raw.Add(high - logits * labels, raw.Log1p(raw.Exp(away)), name=scope)
+
+
+def weighted_cross_entropy_with_logits(targets: Any, logits: Any, pos_weight: Any, name: str | None = None) -> Tensor:
+    """sigmoid_cross_entropy_with_logits with positive labels weighted by pos_weight."""
+    logits = convert_to_tensor(logits, name="logits")
+    targets = convert_to_tensor(targets, dtype=None if isinstance(targets, Tensor) else logits.dtype.base_dtype)
+    with logits.graph.name_scope(name or "logistic_loss") as scope:
+        weight = 1 + (pos_weight - 1) * targets
+        tail = raw.Log1p(raw.Exp(-raw.Abs(logits))) + raw.Relu(-logits)
+        return raw.Add((1 - targets) * logits, weight * tail, name=scope)
+
+
+def _bias_shape(n: Any) -> list[TensorShape]:
+    value, bias = n.inputs[0].shape, n.inputs[1].shape
+    bias.with_rank(1)
+    if value.ndims is None:
+        return [value]
+    if value.ndims < 2:
+        raise ValueError(f"Shape must be at least rank 2 but is rank {value.ndims} for BiasAdd with shape {value}")
+    axis = 1 if n.attrs["data_format"] == "NCHW" else -1
+    value[axis].merge_with(bias[0])
+    return [value]
+
+
+def _bias_view(bias: Any, rank: int, first: bool) -> Any:
+    return bias.reshape((-1,) + (1,) * (rank - 2)) if first else bias
+
+
+def _bias_kernel(node: Any, env: Any) -> Any:
+    if node.attrs["data_format"] != "NCHW":
+        return np.add
+    return lambda x, b, out=None: np.add(x, _bias_view(b, x.ndim, True), out=out)
+
+
+def _bias_grad_kernel(node: Any, env: Any) -> Any:
+    first = node.attrs["data_format"] == "NCHW"
+
+    def back(g: Any) -> Any:
+        axes = tuple(i for i in range(g.ndim) if i != (1 if first else g.ndim - 1))
+        return np.add.reduce(g, axes, dtype=g.dtype)
+
+    return back
+
+
+def _bias_grad_shape(n: Any) -> list[TensorShape]:
+    known = dims(n.inputs[0])
+    return [TensorShape([None if known is None else known[1 if n.attrs["data_format"] == "NCHW" else -1]])]
+
+
+def _bias_grad_grad(n: Any, g: Tensor) -> tuple[Tensor]:
+    x = n.inputs[0]
+    if n.attrs["data_format"] == "NCHW":
+        rank = x.shape.ndims or 4
+        g = raw.Reshape(g, np.array([-1] + [1] * (rank - 2), np.int32))
+    return (raw.BroadcastTo(g, raw.Shape(x)),)
+
+
+_bias_add = op(
+    "BiasAdd", "value: N, bias: N; data_format: str = 'NHWC' -> output: N", shape=_bias_shape, make=_bias_kernel,
+    out=True, grad=lambda n, g: (g, raw.BiasAddGrad(g, data_format=n.attrs["data_format"])),
+    samples=[Sample(mat(2, 3), mat(3, seed=1)), Sample(mat(2, 3, 2, 2), mat(3, seed=1), data_format="NCHW")],
+)  # fmt: skip
+_bias_add_grad = op(
+    "BiasAddGrad", "out_backprop: N; data_format: str = 'NHWC' -> output: N", shape=_bias_grad_shape,
+    make=_bias_grad_kernel, grad=_bias_grad_grad,
+    samples=[Sample(mat(2, 3)), Sample(mat(2, 3, 2, 2), data_format="NCHW")],
+)  # fmt: skip
+
+
+def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Tensor:
+    """value + bias along the last axis (the second for "NCHW")."""
+    return _bias_add(value, bias, data_format=data_format or "NHWC", name=name)
+
+
+def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Tensor:
+    """matmul(x, weights) + biases."""
+    x = convert_to_tensor(x, name="x")
+    with x.graph.name_scope(name or "xw_plus_b") as scope:
+        return _bias_add(matmul(x, weights), biases, name=scope)
+
+
+def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Tensor:
+    """relu(matmul(x, weights) + biases)."""
+    x = convert_to_tensor(x, name="x")
+    with x.graph.name_scope(name or "relu_layer") as scope:
+        return raw.Relu(_bias_add(matmul(x, weights), biases), name=scope)
+
+
+def dropout(
+    x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: int | None = None, name: str | None = None,
+    rate: Any = None,
+) -> Tensor:  # fmt: skip
+    """x / keep_prob with each element kept with that probability, else 0. `rate` is 1 - keep_prob.
+
+    Raises ValueError if keep_prob is not in (0, 1] or both are given.
+    """
+    if rate is not None and keep_prob is not None:
+        raise ValueError("Cannot specify both keep_prob and rate.")
+    if rate is not None:
+        keep_prob = 1 - rate
+    if keep_prob is None:
+        raise ValueError("You must provide a rate to dropout.")
+    x = convert_to_tensor(x, name="x")
+    if not x.dtype.is_floating:
+        raise ValueError(f"x has to be a floating point tensor since it's going to be scaled. Got a {x.dtype.name} tensor.")
+    if isinstance(keep_prob, (int, float)):
+        if not 0 < keep_prob <= 1:
+            raise ValueError(f"keep_prob must be a scalar tensor or a float in the range (0, 1], got {keep_prob}")
+        if keep_prob == 1:
+            return x
+    with x.graph.name_scope(name or "dropout"):
+        keep = convert_to_tensor(keep_prob, dtype=None if isinstance(keep_prob, Tensor) else x.dtype.base_dtype)
+        if keep.dtype.base_dtype is not x.dtype.base_dtype:
+            keep = raw.Cast(keep, DstT=x.dtype.base_dtype)
+        shape = raw.Shape(x) if noise_shape is None else noise_shape
+        mask = raw.Floor(keep + random_uniform(shape, seed=seed, dtype=x.dtype.base_dtype))
+        out = x / keep * mask
+        out.set_shape(x.shape)
+        return out
+
+
+def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
+    """Whether each target's prediction is among the k largest of its row; ties count as in."""
+    targets = convert_to_tensor(targets)
+    return raw.InTopKV2(predictions, targets, convert_to_tensor(k, dtype=targets.dtype.base_dtype), name=name)
+
+
+class TopK(NamedTuple):
+    """What `top_k` gives."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def top_k(input: Any, k: int = 1, sorted: bool = True, name: str | None = None) -> TopK:  # noqa: A002
+    """The k largest entries along the last axis, in descending order, and where they stand. k is a Python number."""
+    return TopK(*raw.TopKV2(input, k=int(k), sorted=bool(sorted), name=name))
+
+
+def moments(
+    x: Any, axes: Any, shift: Any = None, name: str | None = None, keep_dims: bool | None = None,
+    keepdims: bool | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Mean and variance over `axes`."""
+    x = convert_to_tensor(x, name="x")
+    keep = bool(one_of("keepdims", keepdims, "keep_dims", keep_dims))
+    with x.graph.name_scope(name or "moments"):
+        wide = raw.Cast(x, DstT=dtypes.float32) if x.dtype.base_dtype is dtypes.float16 else x
+        mean = reduce_mean(wide, axes, keepdims=True, name="mean")
+        variance = reduce_mean(
+            raw.SquaredDifference(wide, raw.StopGradient(mean)), axes, keepdims=True, name="variance"
+        )
+        if not keep:
+            gone = [axes] if isinstance(axes, (int, np.integer)) else list(axes)
+            mean, variance = raw.Squeeze(mean, squeeze_dims=gone), raw.Squeeze(variance, squeeze_dims=gone)
+        if wide is not x:
+            mean, variance = (raw.Cast(t, DstT=x.dtype.base_dtype) for t in (mean, variance))
+        return mean, variance
+
+
+def batch_normalization(
+    x: Any, mean: Any, variance: Any, offset: Any, scale: Any, variance_epsilon: float, name: str | None = None
+) -> Tensor:
+    """(x - mean) / sqrt(variance + epsilon), times scale, plus offset; either of these two may be None."""
+    x = convert_to_tensor(x)
+    with x.graph.name_scope(name or "batchnorm"):
+        factor = raw.Rsqrt(convert_to_tensor(variance) + variance_epsilon)
+        if scale is not None:
+            factor = factor * scale
+        shift = (offset - mean * factor) if offset is not None else -(convert_to_tensor(mean) * factor)
+        return x * factor + shift
+
+
+def zero_fraction(value: Any, name: str | None = None) -> Tensor:
+    """The share of elements that are zero, as float32."""
+    value = convert_to_tensor(value, name="value")
+    with value.graph.name_scope(name or "zero_fraction"):
+        zero = raw.Equal(value, convert_to_tensor(0, dtype=value.dtype.base_dtype))
+        return reduce_mean(raw.Cast(zero, DstT=dtypes.float32), name="fraction")
+
+
+def embedding_lookup(
+    params: Any, ids: Any, partition_strategy: str = "mod", name: str | None = None, validate_indices: bool = True,
+    max_norm: float | None = None,
+) -> Tensor:  # fmt: skip
+    """Rows of `params` at `ids`. A list of parts holds row i in part i % n ("mod") or in even runs ("div")."""
+    parts = list(params) if isinstance(params, (list, tuple)) else [params]
+    if not parts:
+        raise ValueError(f"Need at least one param for embedding_lookup, got {params}")
+    ids = convert_to_tensor(ids, name="ids")
+    with ids.graph.name_scope(name or "embedding_lookup"):
+        if len(parts) == 1:
+            return _limited(_rows(parts[0], ids), ids, max_norm)
+        flat = raw.Reshape(ids, np.array([-1], np.int32))
+        kind = flat.dtype.base_dtype
+        count = convert_to_tensor(len(parts), dtype=kind)
+        if partition_strategy == "mod":
+            owner, local = raw.FloorMod(flat, count), raw.FloorDiv(flat, count)
+        elif partition_strategy == "div":
+            sizes = [convert_to_tensor(p).shape.as_list()[0] for p in parts]
+            if None in sizes:
+                raise ValueError("embedding_lookup with 'div' needs params whose first size is known.")
+            starts = np.cumsum([0, *sizes[:-1]]).astype(kind.np_dtype)
+            one, zero = convert_to_tensor(1, dtype=kind), convert_to_tensor(0, dtype=kind)
+            owner = zero
+            for start in starts[1:]:
+                owner = owner + raw.Select(raw.GreaterEqual(flat, start), raw.OnesLike(flat) * one, raw.ZerosLike(flat))
+            local = flat - raw.GatherV2(convert_to_tensor(starts), owner, 0)
+        else:
+            raise ValueError(f"Unrecognized partition strategy: {partition_strategy}. Must be one of either `mod` or `div`.")
+        found, places = [], []
+        for i, part in enumerate(parts):
+            mine = raw.Squeeze(raw.Where(raw.Equal(owner, convert_to_tensor(i, dtype=kind))), squeeze_dims=[1])
+            found.append(_rows(part, raw.GatherV2(local, mine, 0)))
+            places.append(mine)
+        together = raw.ConcatV2(found, 0)
+        order = raw.Cast(raw.ConcatV2(places, 0), DstT=dtypes.int32)
+        ordered = raw.GatherV2(together, raw.InvertPermutation(order), 0)
+        row = found[0].shape[1:]
+        if ids.shape.ndims != 1:
+            ordered = raw.Reshape(ordered, raw.ConcatV2([raw.Shape(ids), raw.Shape(found[0])[1:]], 0))
+        ordered.set_shape(ids.shape.concatenate(row))
+        return _limited(ordered, ids, max_norm)
+
+
+def _rows(params: Any, ids: Tensor) -> Tensor:
+    """A gather that stands with the params, so that rows travel and not the table."""
+    table = convert_to_tensor(params, name="params")
+    with table.graph.colocate_with(table):
+        return raw.GatherV2(table, ids, 0)
+
+
+def _limited(rows: Tensor, ids: Tensor, max_norm: float | None) -> Tensor:
+    if max_norm is None:
+        return raw.Identity(rows)
+    first = ids.shape.ndims or 0
+    axes = list(range(first, rows.shape.ndims or first + 1))
+    norms = raw.Sqrt(raw.Sum(raw.Square(rows), np.array(axes, np.int32), keep_dims=True))
+    limit = convert_to_tensor(float(max_norm), dtype=rows.dtype.base_dtype)
+    return rows * raw.Minimum(limit / raw.Maximum(norms, limit * 1e-12), convert_to_tensor(1.0, dtype=rows.dtype))
+
+
+__all__ = [
+    "batch_normalization", "bias_add", "crelu", "dropout", "elu", "embedding_lookup", "in_top_k", "l2_loss",
+    "l2_normalize", "leaky_relu", "log_softmax", "moments", "relu", "relu6", "relu_layer", "selu", "sigmoid",
+    "sigmoid_cross_entropy_with_logits", "softmax", "softmax_cross_entropy_with_logits",
+    "softmax_cross_entropy_with_logits_v2", "softplus", "softsign", "sparse_softmax_cross_entropy_with_logits", "swish",
+    "tanh", "top_k", "weighted_cross_entropy_with_logits", "xw_plus_b", "zero_fraction",
+]  # fmt: skip

@@ -1,0 +1,261 @@
+"""Random numbers. One stream per op and session, from the graph's seed and the op's: the same on every task and machine.
+
+Without any seed a stream starts from the system's entropy. With a graph seed alone the op's seed is its place in the
+graph, so that equal programs draw equal numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dtfzmq.base import dtypes, errors
+from dtfzmq.base.shapes import TensorShape
+from dtfzmq.graph.convert import convert_to_tensor
+from dtfzmq.graph.graph import Graph, Tensor, get_default_graph
+from dtfzmq.graph.registry import NO_GRAD, Sample, op
+from dtfzmq.graph.shape_rules import same
+from dtfzmq.ops.array import int_vector
+from dtfzmq.ops.raw import raw
+from dtfzmq.ops.samples import ints, mat
+from dtfzmq.ops.static import value_as_shape
+
+DEFAULT_GRAPH_SEED = 87654321
+_MASK = 2**64 - 1
+
+
+def set_random_seed(seed: int | None) -> None:
+    """Set the seed of the default graph."""
+    get_default_graph().seed = seed
+
+
+def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
+    """The (graph, op) seeds for an op made now; (None, None) if neither is set."""
+    graph = get_default_graph()
+    if graph.seed is not None:
+        return graph.seed, _place(graph) if op_seed is None else op_seed
+    return (None, None) if op_seed is None else (DEFAULT_GRAPH_SEED, op_seed)
+
+
+def _place(graph: Graph) -> int:
+    """A number that no other op of the program has: the next op's number, counted through the outer graphs."""
+    number = graph.version
+    outer = getattr(graph, "outer", None)
+    while outer is not None:
+        number = number * 1_000_003 + outer.version + 1
+        outer = getattr(outer, "outer", None)
+    return number & (2**62 - 1)
+
+
+def _seeds(seed: int | None) -> dict[str, int]:
+    first, second = get_seed(seed)
+    if first is None or second is None:
+        return {"seed": 0, "seed2": 0}
+    first, second = int(first), int(second)
+    # (0, 0) would mean "no seed"
+    return {"seed": first, "seed2": second if (first, second) != (0, 0) else 2**31 - 1}
+
+
+def generator(seed: int, seed2: int) -> Any:
+    """numpy's Generator for a pair of seeds; (0, 0) draws from the system's entropy. Its methods lock themselves."""
+    if seed == 0 and seed2 == 0:
+        return np.random.Generator(np.random.Philox())
+    return np.random.Generator(np.random.Philox(key=np.array([seed & _MASK, seed2 & _MASK], np.uint64)))
+
+
+def _drawing(draw: Callable[..., Any]) -> Any:
+    """A kernel factory: `draw(rng, numpy dtype, *inputs)`, with the stream kept in the kernel."""
+
+    def make(node: Any, env: Any) -> Any:
+        rng = generator(node.attrs["seed"], node.attrs["seed2"])
+        to = node.dtypes[0].np_dtype
+        return lambda *inputs: draw(rng, to, *inputs)
+
+    return make
+
+
+def _sizes(shape: Any) -> tuple[int, ...]:
+    sizes = tuple(shape.tolist())
+    if any(d < 0 for d in sizes):
+        raise errors.InvalidArgumentError(None, None, f"Dimensions must be >= 0, but are {list(sizes)}.")
+    return sizes
+
+
+def _wide(to: Any) -> Any:
+    return np.float64 if to == np.float64 else np.float32
+
+
+def _uniform(rng: Any, to: Any, shape: Any) -> Any:
+    out = rng.random(_sizes(shape), dtype=_wide(to))
+    if to.itemsize == 2:
+        # rounding to a half type must not reach 1
+        return np.minimum(out, np.float32(0.9990234375 if to == np.float16 else 0.99609375)).astype(to)
+    return out
+
+
+def _normal(rng: Any, to: Any, shape: Any) -> Any:
+    return rng.standard_normal(_sizes(shape), dtype=_wide(to)).astype(to, copy=False)
+
+
+def _truncated(rng: Any, to: Any, shape: Any) -> Any:
+    """Values more than two deviations from the mean are drawn again."""
+    out = rng.standard_normal(_sizes(shape), dtype=_wide(to))
+    flat = out.reshape(-1) if out.ndim else np.array([out])
+    bad = np.flatnonzero(np.abs(flat) > 2)
+    while bad.size:
+        flat[bad] = rng.standard_normal(bad.size, dtype=flat.dtype)
+        bad = bad[np.abs(flat[bad]) > 2]
+    return flat.reshape(np.shape(out)).astype(to, copy=False)
+
+
+def _integers(rng: Any, to: Any, shape: Any, low: Any, high: Any) -> Any:
+    if not low < high:
+        raise errors.InvalidArgumentError(None, None, f"Need minval < maxval, got {low} >= {high}")
+    return rng.integers(low, high, _sizes(shape), dtype=to)
+
+
+def _shuffle(rng: Any, to: Any, x: Any) -> Any:
+    return rng.permutation(x, axis=0) if np.ndim(x) else x
+
+
+def _multinomial(rng: Any, to: Any, logits: Any, count: Any) -> Any:
+    if logits.ndim != 2:
+        raise errors.InvalidArgumentError(None, None, f"logits should be a matrix, got shape {list(logits.shape)}")
+    if logits.shape[1] == 0:
+        raise errors.InvalidArgumentError(None, None, "num_classes should be positive, got 0")
+    wide = logits.astype(np.float64)
+    odds = np.cumsum(np.exp(wide - np.max(wide, 1, keepdims=True)), 1)
+    drawn = rng.random((len(logits), int(count))) * odds[:, -1:]
+    out = np.empty(drawn.shape, to)
+    for row, edges in enumerate(odds):
+        out[row] = np.searchsorted(edges, drawn[row], side="right")
+    return out
+
+
+_SEED = "seed: int = 0, seed2: int = 0"
+_NONE = NO_GRAD("random numbers")
+_SHAPE = [Sample(ints(2, 3), dtype=d, values=False) for d in (dtypes.float32, dtypes.float64, dtypes.float16)]
+
+
+def _first(n: Any) -> list[TensorShape]:
+    return [value_as_shape(n.inputs[0])]
+
+
+_uniform_op = op(
+    "RandomUniform", f"shape: I; dtype: type = float32, {_SEED} -> output: dtype", shape=_first,
+    make=_drawing(_uniform), grad=_NONE, stateful=True, samples=_SHAPE,
+)  # fmt: skip
+_normal_op = op(
+    "RandomStandardNormal", f"shape: I; dtype: type = float32, {_SEED} -> output: dtype", shape=_first,
+    make=_drawing(_normal), grad=_NONE, stateful=True, samples=_SHAPE,
+)  # fmt: skip
+_truncated_op = op(
+    "TruncatedNormal", f"shape: I; dtype: type = float32, {_SEED} -> output: dtype", shape=_first,
+    make=_drawing(_truncated), grad=_NONE, stateful=True, samples=[*_SHAPE, Sample(ints(1)[:0], values=False)],
+)  # fmt: skip
+_integers_op = op(
+    "RandomUniformInt", f"shape: I, minval: I2, maxval: I2; {_SEED} -> output: I2", shape=_first,
+    make=_drawing(_integers), grad=_NONE, stateful=True,
+    samples=[Sample(ints(4), np.int64(-3), np.int64(9), seed=3, values=False)],
+)  # fmt: skip
+_shuffle_op = op(
+    "RandomShuffle", f"value: T; {_SEED} -> output: T", shape=same, make=_drawing(_shuffle), grad=_NONE, stateful=True,
+    samples=[Sample(mat(5, 2), seed=1, values=False)],
+)  # fmt: skip
+_multinomial_op = op(
+    "Multinomial", f"logits: R, num_samples: int32; output_dtype: type = int64, {_SEED} -> output: output_dtype",
+    shape=lambda n: [n.inputs[0].shape[:1].concatenate(TensorShape([None]))], make=_drawing(_multinomial), grad=_NONE,
+    stateful=True, samples=[Sample(mat(2, 3), np.int32(5), values=False)],
+)  # fmt: skip
+
+
+def _scaled(draw: Tensor, factor: Any, shift: Any, name: str | None) -> Tensor:
+    kind = draw.dtype
+    factor, shift = (v if isinstance(v, Tensor) else convert_to_tensor(v, dtype=kind) for v in (factor, shift))
+    return raw.Add(raw.Mul(draw, factor), shift, name=name)
+
+
+def _make(
+    builder: Any, scope: str, shape: Any, factor: Any, shift: Any, dtype: Any, seed: int | None, name: str | None
+) -> Tensor:
+    kind = dtypes.as_dtype(dtype).base_dtype
+    if not kind.is_floating:
+        raise TypeError(f"{scope} needs a floating dtype, not {kind.name}.")
+    with get_default_graph().name_scope(name or scope) as prefix:
+        sizes = convert_to_tensor(int_vector(shape), preferred_dtype=dtypes.int32, name="shape")
+        draw = builder(sizes, dtype=kind, **_seeds(seed))
+        return _scaled(draw, factor, shift, prefix)
+
+
+def random_normal(
+    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:  # fmt: skip
+    """Normally distributed values."""
+    return _make(_normal_op, "random_normal", shape, stddev, mean, dtype, seed, name)
+
+
+def truncated_normal(
+    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:  # fmt: skip
+    """Normally distributed values, none more than two deviations from the mean."""
+    return _make(_truncated_op, "truncated_normal", shape, stddev, mean, dtype, seed, name)
+
+
+def random_uniform(
+    shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32, seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:  # fmt: skip
+    """Uniform values in [minval, maxval); integers need a maxval (ValueError), floats have 1."""
+    kind = dtypes.as_dtype(dtype).base_dtype
+    if kind.is_integer:
+        if maxval is None:
+            raise ValueError(f"Must specify maxval for integer dtype {kind.name}")
+        with get_default_graph().name_scope(name or "random_uniform") as prefix:
+            sizes = convert_to_tensor(int_vector(shape), preferred_dtype=dtypes.int32, name="shape")
+            low, high = convert_to_tensor(minval, dtype=kind), convert_to_tensor(maxval, dtype=kind)
+            return _integers_op(sizes, low, high, name=prefix, **_seeds(seed))
+    high = 1 if maxval is None else maxval
+    width = convert_to_tensor(high, dtype=None if isinstance(high, Tensor) else kind) - minval if _is_tensor(
+        minval, high
+    ) else high - minval
+    return _make(_uniform_op, "random_uniform", shape, width, minval, kind, seed, name)
+
+
+def _is_tensor(*values: Any) -> bool:
+    return any(isinstance(v, Tensor) for v in values)
+
+
+def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:
+    """The entries along the first axis in random order."""
+    return _shuffle_op(value, name=name, **_seeds(seed))
+
+
+def multinomial(
+    logits: Any, num_samples: Any, seed: int | None = None, name: str | None = None, output_dtype: Any = None
+) -> Tensor:
+    """For each row of logits, `num_samples` class numbers drawn with probabilities softmax(row)."""
+    kind = dtypes.int64 if output_dtype is None else dtypes.as_dtype(output_dtype)
+    out = _multinomial_op(logits, num_samples, output_dtype=kind, name=name, **_seeds(seed))
+    if isinstance(num_samples, int):
+        out.set_shape([None, num_samples])
+    return out
+
+
+def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None = None) -> Tensor:
+    """A slice of `size` at a random place, the same for every axis's offset law: uniform over what fits."""
+    value = convert_to_tensor(value, name="value")
+    with value.graph.name_scope(name or "random_crop"):
+        size = convert_to_tensor(int_vector(size), dtype=dtypes.int32)
+        limit = raw.Shape(value) - size + 1
+        draw = _integers_op(raw.Shape(limit), np.int32(0), np.int32(2**31 - 1), **_seeds(seed))
+        return raw.Slice(value, raw.FloorMod(draw, limit), size)
+
+
+__all__ = [
+    "DEFAULT_GRAPH_SEED", "generator", "get_seed", "multinomial", "random_crop", "random_normal", "random_shuffle",
+    "random_uniform", "set_random_seed", "truncated_normal",
+]  # fmt: skip
