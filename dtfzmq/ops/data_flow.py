@@ -14,8 +14,9 @@ from dtfzmq.base.dtypes import DType
 from dtfzmq.base.shapes import TensorShape, as_shape, unknown_shape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Operation, Tensor, get_default_graph
-from dtfzmq.graph.scopes import get_seed, name_scope
+from dtfzmq.graph.scopes import name_scope
 from dtfzmq.ops import queue_ops
+from dtfzmq.ops.random import get_seed
 from dtfzmq.ops.static import constant_value
 
 
@@ -25,9 +26,10 @@ def _as_types(dtypes: Any) -> list[DType]:
 
 
 def _as_shapes(shapes: Any, count: int, unknown_dims: bool = False) -> list[TensorShape]:
-    if isinstance(shapes, TensorShape) or (
-        isinstance(shapes, (list, tuple)) and all(s is None or isinstance(s, int) for s in shapes) and count == 1 and shapes
-    ):
+    one = isinstance(shapes, TensorShape) or (
+        count == 1 and isinstance(shapes, (list, tuple)) and all(s is None or isinstance(s, int) for s in shapes)
+    )
+    if one:
         shapes = [shapes]
     found = [as_shape(s) for s in shapes]
     if len(found) != count:

@@ -65,8 +65,10 @@ enqueue_many = op(
     start=_begin(_enqueue_many), grad=_STATE,
 )  # fmt: skip
 dequeue = op(
-    "QueueDequeueV2", "handle: resource; component_types: list(type), timeout_ms: int = -1 -> components: component_types*",
-    shape=_component_shapes, stateful=True, start=_begin(lambda ctx, done, queue: queue.dequeue(ctx, done)), grad=_STATE,
+    "QueueDequeueV2",
+    "handle: resource; component_types: list(type), timeout_ms: int = -1 -> components: component_types*",
+    shape=_component_shapes, stateful=True,
+    start=_begin(lambda ctx, done, queue: queue.dequeue(ctx, done)), grad=_STATE,
 )  # fmt: skip
 dequeue_many = op(
     "QueueDequeueManyV2",
@@ -88,8 +90,8 @@ def _close(node: Any, env: Any) -> Callable[..., None]:
 
 
 close = op(
-    "QueueCloseV2", "handle: resource; cancel_pending_enqueues: bool = False ->", shape=none, make=_close, stateful=True,
-    grad=_STATE,
+    "QueueCloseV2", "handle: resource; cancel_pending_enqueues: bool = False ->", shape=none, make=_close,
+    stateful=True, grad=_STATE,
 )  # fmt: skip
 size = op(
     "QueueSizeV2", "handle: resource -> size: int32", shape=scalar, kernel=lambda queue: np.int32(queue.size()),

@@ -230,7 +230,7 @@ def _scatter_function(builder: Callable[..., Any], what: str, doc: str) -> Calla
 
 
 scatter_update = _scatter_function(_scatter_update, "scatter_update", "Replace the rows `indices` by `updates`.")
-scatter_add = _scatter_function(_scatter_add, "scatter_add", "Add `updates` to the rows `indices`; repeated ones add up.")
+scatter_add = _scatter_function(_scatter_add, "scatter_add", "Add `updates` to the rows `indices`; repeats add up.")
 scatter_sub = _scatter_function(_scatter_sub, "scatter_sub", "Subtract `updates` from the rows `indices`.")
 scatter_mul = _scatter_function(_scatter_mul, "scatter_mul", "Multiply the rows `indices` by `updates`.")
 scatter_div = _scatter_function(_scatter_div, "scatter_div", "Divide the rows `indices` by `updates`.")

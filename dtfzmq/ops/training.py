@@ -1,7 +1,7 @@
 """Updates of optimizers, each one op where the variable lives: exact under concurrency, no temporaries of full size.
 
-The first inputs are references: the variable, then its slots. The op holds the variable's lock, then the slots', for the
-whole update, so any number of concurrent updates give the result of some order of them. `use_locking` is accepted
+The first inputs are references: the variable, then its slots. The op holds the variable's lock, then the slots', for
+the whole update, so any number of concurrent updates give the result of some order of them. `use_locking` is accepted
 and always in force. A gradient of `SparseApply*` has distinct indices (see `sum_duplicate_slices`).
 """
 
@@ -177,8 +177,8 @@ apply_momentum, sparse_apply_momentum = _declare(
     attrs="use_nesterov: bool = False",
 )  # fmt: skip
 apply_adagrad, sparse_apply_adagrad = _declare(
-    "Adagrad", ["var", "accum"], ["lr"], lambda attrs: rules.adagrad if attrs["update_slots"] else rules.adagrad_fixed, 1,
-    attrs="update_slots: bool = True",
+    "Adagrad", ["var", "accum"], ["lr"],
+    lambda attrs: rules.adagrad if attrs["update_slots"] else rules.adagrad_fixed, 1, attrs="update_slots: bool = True",
 )  # fmt: skip
 apply_adadelta, sparse_apply_adadelta = _declare(
     "Adadelta", ["var", "accum", "accum_update"], ["lr", "rho", "epsilon"], lambda _: rules.adadelta, 2
@@ -214,8 +214,7 @@ apply_adam, _no_sparse_adam = _declare(
 
 def _sparse_adam(var: Any, m: Any, v: Any, *rest: Any) -> Any:
     """Adam with a sparse gradient: every row's moments decay and every row moves; the rest of the gradient is zero."""
-    scalars, grad, indices = rest[:6], rest[6], rest[7]
-    scalars = _numbers(scalars)
+    scalars, grad, indices = _numbers(rest[:6]), rest[6], rest[7]
     alpha, one_minus_beta1, one_minus_beta2, epsilon = _adam_scalars(*scalars)
 
     def work(pairs: list[rules.Pair]) -> None:
@@ -234,13 +233,13 @@ def _sparse_adam(var: Any, m: Any, v: Any, *rest: Any) -> Any:
 
 sparse_apply_adam = op(
     "SparseApplyAdam",
-    "var: ref(F), m: ref(F), v: ref(F), beta1_power: F, beta2_power: F, lr: F, beta1: F, beta2: F, epsilon: F, grad: F, "
-    "indices: I; use_locking: bool = False -> out: ref(F)",
+    "var: ref(F), m: ref(F), v: ref(F), beta1_power: F, beta2_power: F, lr: F, beta1: F, beta2: F, epsilon: F, "
+    "grad: F, indices: I; use_locking: bool = False -> out: ref(F)",
     shape=_shape, kernel=_sparse_adam, stateful=True, grad=_UPDATE,
     samples=[
         Sample(
-            pos(3, 2), pos(3, 2, seed=1), pos(3, 2, seed=2), *(np.float64(x) for x in (0.9, 0.99, 0.1, 0.9, 0.99, 1e-3)),
-            mat(2, 2), ints(2, 0),
+            pos(3, 2), pos(3, 2, seed=1), pos(3, 2, seed=2),
+            *(np.float64(x) for x in (0.9, 0.99, 0.1, 0.9, 0.99, 1e-3)), mat(2, 2), ints(2, 0),
         )
     ],
 )  # fmt: skip
@@ -252,8 +251,8 @@ def _moving_average(s: Any, states: Sequence[rules.Pair], value: np.ndarray, sca
 
 
 assign_moving_average = op(
-    "AssignMovingAverage", "variable: ref(F), value: F, decay: F; use_locking: bool = True -> out: ref(F)", shape=_shape,
-    kernel=lambda ref, value, decay: _dense((ref,), _moving_average, 1, value, (1 - decay[()],)),
+    "AssignMovingAverage", "variable: ref(F), value: F, decay: F; use_locking: bool = True -> out: ref(F)",
+    shape=_shape, kernel=lambda ref, value, decay: _dense((ref,), _moving_average, 1, value, (1 - decay[()],)),
     stateful=True, grad=_UPDATE, samples=[Sample(mat(3, 2), mat(3, 2, seed=1), np.float64(0.9))],
 )  # fmt: skip
 

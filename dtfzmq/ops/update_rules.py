@@ -36,7 +36,9 @@ def run_blocks(rule: Rule, scratch: int, pairs: Sequence[Pair], grad: Array, sca
         rule([r[: stop - start] for r in room], part, gradient[start:stop], scalars)
 
 
-def run_rows(rule: Rule, scratch: int, outs: Sequence[Array], grad: Array, indices: Array, scalars: Sequence[Any]) -> None:
+def run_rows(
+    rule: Rule, scratch: int, outs: Sequence[Array], grad: Array, indices: Array, scalars: Sequence[Any]
+) -> None:
     """Apply `rule` to the rows `indices` (distinct) of the arrays `outs`, which hold the current values."""
     rows = [out[indices] for out in outs]
     pairs = [(r, r) for r in rows]

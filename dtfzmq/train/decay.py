@@ -27,7 +27,12 @@ def _rate_and_step(learning_rate: Any, global_step: Any, decay_steps: Any) -> tu
 
 
 def exponential_decay(
-    learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False, name: str | None = None
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    decay_rate: Any,
+    staircase: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """learning_rate * decay_rate ^ (global_step / decay_steps); whole powers with `staircase`."""
     _needs_step(global_step, "exponential_decay")
@@ -41,7 +46,12 @@ def exponential_decay(
 
 
 def natural_exp_decay(
-    learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False, name: str | None = None
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    decay_rate: Any,
+    staircase: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """learning_rate * exp(-decay_rate * global_step / decay_steps)."""
     _needs_step(global_step, "natural_exp_decay")
@@ -55,7 +65,12 @@ def natural_exp_decay(
 
 
 def inverse_time_decay(
-    learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False, name: str | None = None
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    decay_rate: Any,
+    staircase: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """learning_rate / (1 + decay_rate * global_step / decay_steps)."""
     _needs_step(global_step, "inverse_time_decay")
@@ -64,7 +79,8 @@ def inverse_time_decay(
         power = step / steps
         if staircase:
             power = elementwise.floor(power)
-        return math_ops.divide(rate, cast(convert_to_tensor(decay_rate), rate.dtype.base_dtype) * power + 1.0, name=scope)
+        grown = cast(convert_to_tensor(decay_rate), rate.dtype.base_dtype) * power + 1.0
+        return math_ops.divide(rate, grown, name=scope)
 
 
 def piecewise_constant(x: Any, boundaries: Sequence[Any], values: Sequence[Any], name: str | None = None) -> Tensor:
@@ -81,7 +97,8 @@ def piecewise_constant(x: Any, boundaries: Sequence[Any], values: Sequence[Any],
                     limit = cast(limit, dtypes.int64)
                 else:
                     raise ValueError(
-                        f"Boundaries ({limit.dtype.base_dtype}) must have the same dtype as x ({point.dtype.base_dtype})."
+                        f"Boundaries ({limit.dtype.base_dtype}) must have the same dtype as x "
+                        f"({point.dtype.base_dtype})."
                     )
             limits.append(limit)
         levels = [convert_to_tensor(value) for value in values]

@@ -103,9 +103,10 @@ class ExponentialMovingAverage:
             if self._num_updates is not None:
                 updates = cast(convert_to_tensor(self._num_updates), dtypes.float32, name="num_updates")
                 decay = math_ops.minimum(decay, (1.0 + updates) / (10.0 + updates))
-            made = [
-                assign_moving_average(self._averages[var], var, decay, self._averages[var] in corrected) for var in chosen
-            ]
+            made = []
+            for var in chosen:
+                average = self._averages[var]
+                made.append(assign_moving_average(average, var, decay, average in corrected))
             return grouping.group(*made, name=scope)
 
     def average(self, var: Any) -> Variable | None:

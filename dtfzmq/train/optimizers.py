@@ -1,4 +1,7 @@
-"""TensorFlow 1's optimizers. Each names its slots and makes one fused op a variable; arithmetic is in ops/update_rules."""
+"""TensorFlow 1's optimizers. Each names its slots and makes one fused op a variable.
+
+The arithmetic is in ops/update_rules.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`QueueRunner`: threads that run enqueue ops over and over, until the queue is closed or the coordinator stops them."""
+"""`QueueRunner`: threads that run enqueue ops over and over, until the queue is closed or a coordinator stops them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ class QueueRunner:
             raise ValueError("Must provide queue and enqueue_ops.")
         kinds = (errors.OutOfRangeError,) if queue_closed_exception_types is None else queue_closed_exception_types
         if not isinstance(kinds, tuple) or not kinds or not all(issubclass(k, BaseException) for k in kinds):
-            raise TypeError(f"queue_closed_exception_types, when provided, must be a tuple of error types, not {kinds!r}.")
+            raise TypeError(
+                f"queue_closed_exception_types, when provided, must be a tuple of error types, not {kinds!r}."
+            )
         self._queue = queue
         self._enqueue_ops = list(enqueue_ops)
         self._close_op = queue.close() if close_op is None else close_op
@@ -127,7 +129,7 @@ class QueueRunner:
     ) -> list[threading.Thread]:
         """Threads that run the ops in `sess`, one more to cancel at the coordinator's stop; started if `start`.
 
-        They are registered with `coord`. Empty if earlier threads for this session still run and no coordinator is given.
+        They are registered with `coord`. Empty if earlier threads for this session still run.
         """
         with self._lock:
             if self._runs_per_session.get(sess, 0) > 0:
@@ -164,8 +166,10 @@ def start_queue_runners(
     """Threads of all queue runners of the session's graph. Raises ValueError without a session."""
     session = get_default_session() if sess is None else sess
     if session is None:
-        raise ValueError("Cannot start queue runners: No default session is registered. Use `with sess.as_default()` or "
-                         "pass an explicit session to tf.train.start_queue_runners(sess=sess)")  # fmt: skip
+        raise ValueError(
+            "Cannot start queue runners: No default session is registered. Use `with sess.as_default()` or pass an "
+            "explicit session to tf.train.start_queue_runners(sess=sess)"
+        )
     with session.graph.as_default():
         runners = get_collection(collection)
     made: list[threading.Thread] = []

@@ -267,7 +267,7 @@ class Identity(Initializer):
         if len(full) != 2:
             raise ValueError("Identity matrix initializer can only be used for 2D matrices.")
         wanted = self._dtype(dtype)
-        value = self.gain * np.eye(*full)
+        value = self.gain * np.eye(full[0], full[1])
         if partition_info is not None:
             rows, columns = _shape_list(shape)
             row, column = partition_info.var_offset

@@ -15,6 +15,7 @@ from dtfzmq.graph import convert
 from dtfzmq.graph.graph import Operation, Tensor
 from dtfzmq.graph.scopes import control_dependencies, name_scope
 from dtfzmq.ops import array as array_ops
+from dtfzmq.ops import slicing
 from dtfzmq.ops.constants import identity
 from dtfzmq.variables.variable import Variable
 
@@ -39,6 +40,11 @@ class PartitionInfo:
             if part != full:
                 return axis
         return None
+
+
+def sizes(shape: TensorShape) -> list[int]:
+    """The sizes of a shape all of which are known."""
+    return [int(d or 0) for d in shape.as_list()]
 
 
 def checked(partitioner: Callable[..., Any], shape: TensorShape, dtype: DType) -> tuple[int, int]:
@@ -143,10 +149,9 @@ class PartitionedVariable:
         made = []
         for part in self._variable_list:
             info = part._get_save_slice_info()
-            offset = [] if info is None else info.var_offset or []
-            size = [] if info is None else info.var_shape or []
-            cut = tuple(slice(o, o + s) for o, s in zip(offset, size, strict=True))
-            made.append(part.assign(whole[cut], use_locking, name))
+            offset: list[int] = [] if info is None else info.var_offset or []
+            size: list[int] = [] if info is None else info.var_shape or []
+            made.append(part.assign(slicing.slice(whole, offset, size), use_locking, name))
         return made
 
 
@@ -183,7 +188,7 @@ def variable_axis_size_partitioner(
 
     def partitioner(shape: TensorShape, dtype: DType) -> list[int]:
         element = bytes_per_string_element if dtype.name == "string" else dtype.size
-        dims = shape.as_list()
+        dims = sizes(shape)
         cuts = [1] * len(dims)
         slice_bytes = math.prod(dims) // max(dims[axis], 1) * element
         per_shard = max(1, max_shard_bytes // max(slice_bytes, 1))
@@ -201,7 +206,7 @@ def min_max_variable_partitioner(
 
     def partitioner(shape: TensorShape, dtype: DType) -> list[int]:
         element = bytes_per_string_element if dtype.name == "string" else dtype.size
-        dims = shape.as_list()
+        dims = sizes(shape)
         cuts = [1] * len(dims)
         by_size = math.prod(dims) * element // min_slice_size
         cuts[axis] = max(1, min(dims[axis], max_partitions, by_size))

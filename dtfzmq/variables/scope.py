@@ -239,11 +239,19 @@ def get_variable(
     )
 
 
-def get_local_variable(name: str, *args: Any, **settings: Any) -> Any:
+def get_local_variable(
+    name: str,
+    shape: Any = None,
+    dtype: Any = None,
+    initializer: Any = None,
+    regularizer: Callable[[Any], Any] | None = None,
+    trainable: bool | None = None,
+    collections: Iterable[str] | None = None,
+    **settings: Any,
+) -> Any:
     """`get_variable` for a variable of this process: not trainable, in LOCAL_VARIABLES."""
-    collections = list(settings.pop("collections", None) or []) + [GraphKeys.LOCAL_VARIABLES]
-    settings.pop("trainable", None)
-    return get_variable(name, *args, trainable=False, collections=collections, **settings)
+    keys = [*(collections or ()), GraphKeys.LOCAL_VARIABLES]
+    return get_variable(name, shape, dtype, initializer, regularizer, False, keys, **settings)
 
 
 def _wrapped(getter: Getter | None, outer: Getter | None) -> Getter | None:
@@ -399,7 +407,9 @@ def _same_graph(values: Any) -> Iterator[None]:
 
 
 @contextmanager
-def variable_op_scope(values: Any, name_or_scope: Any, default_name: str | None = None, **settings: Any) -> Iterator[Any]:
+def variable_op_scope(
+    values: Any, name_or_scope: Any, default_name: str | None = None, **settings: Any
+) -> Iterator[Any]:
     """Old spelling of `variable_scope(name_or_scope, default_name, values)`."""
     with variable_scope(name_or_scope, default_name=default_name, values=values, **settings) as scope:
         yield scope

@@ -14,6 +14,7 @@ from dtfzmq.base.shapes import as_shape
 from dtfzmq.graph import convert
 from dtfzmq.graph.keys import GraphKeys
 from dtfzmq.graph.scopes import add_to_collection, colocate_with, init_scope, name_scope
+from dtfzmq.ops import slicing
 from dtfzmq.variables import partitions
 from dtfzmq.variables.initializers import GlorotUniform, Zeros
 from dtfzmq.variables.variable import Variable
@@ -81,15 +82,15 @@ class VariableStore:
         **rest: Any,
     ) -> Any:
         """The variable of this full name, made or found as `reuse` says, through `custom_getter` if there is one."""
-        known: dict[str, Any] = dict(
-            shape=shape,
-            dtype=dtype,
-            initializer=initializer,
-            regularizer=regularizer,
-            reuse=reuse,
-            partitioner=partitioner,
+        known: dict[str, Any] = {
+            "shape": shape,
+            "dtype": dtype,
+            "initializer": initializer,
+            "regularizer": regularizer,
+            "reuse": reuse,
+            "partitioner": partitioner,
             **rest,
-        )
+        }
         if custom_getter is None:
             return self._get(name, **known)
         return custom_getter(getter=self._get, name=name, **known)
@@ -112,14 +113,14 @@ class VariableStore:
         **_: Any,
     ) -> Any:
         scalar = isinstance(shape, (list, tuple)) and not shape
-        rest = dict(
-            trainable=trainable,
-            collections=collections,
-            caching_device=caching_device,
-            validate_shape=validate_shape,
-            constraint=constraint,
-            use_resource=use_resource,
-        )
+        rest: dict[str, Any] = {
+            "trainable": trainable,
+            "collections": collections,
+            "caching_device": caching_device,
+            "validate_shape": validate_shape,
+            "constraint": constraint,
+            "use_resource": use_resource,
+        }
         if partitioner is not None and not callable(partitioner):
             raise ValueError(f"Partitioner must be callable, but received: {partitioner}")
         if (partitioner is not None and not scalar) or (reuse is True and name in self.partitioned):
@@ -238,17 +239,17 @@ class VariableStore:
         if f"{name}/part_0" in self.vars and f"{name}/part_{parts - 1}" not in self.vars:
             raise ValueError(f"Partitioner returned a different partitioning than what was already found for {name}.")
         made: list[Variable] = []
-        for index, (offset, size) in enumerate(partitions.slices(static.as_list(), axis, parts)):
-            info = partitions.PartitionInfo(full_shape=static.as_list(), var_offset=offset)
-            part_initializer, part_shape = initializer, size
+        for index, (offset, size) in enumerate(partitions.slices(partitions.sizes(static), axis, parts)):
+            info = partitions.PartitionInfo(full_shape=partitions.sizes(static), var_offset=offset)
+            part_initializer: Any = initializer
+            part_shape: list[int] | None = size
             if from_value:
-                cut = tuple(slice(o, o + s) for o, s in zip(offset, size, strict=True))
-                part_initializer, part_shape = value[cut], None
+                part_initializer, part_shape = slicing.slice(value, offset, size), None
             with name_scope(None):
                 part = self._get_single(
                     f"{name}/part_{index}", part_shape, dtype, part_initializer, regularizer, reuse, info, rest
                 )
-            part._set_save_slice_info(Variable.SaveSliceInfo(name, static.as_list(), offset, size))
+            part._set_save_slice_info(Variable.SaveSliceInfo(name, partitions.sizes(static), offset, size))
             made.append(part)
         whole = partitions.PartitionedVariable(name, static, made[0].dtype.base_dtype, made, axis, parts)
         self.partitioned[name] = whole

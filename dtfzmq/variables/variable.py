@@ -31,7 +31,7 @@ from dtfzmq.ops import state
 from dtfzmq.ops.constants import identity
 
 
-class SaveSliceInfo:
+class _SaveSliceInfo:
     """Which part of a partitioned variable a variable is: full name and shape, offset and shape of the part."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Variable:
     """
 
     __array_priority__ = 100
-    SaveSliceInfo = SaveSliceInfo
+    SaveSliceInfo = _SaveSliceInfo
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Variable:
         if self._trainable and GraphKeys.TRAINABLE_VARIABLES not in keys:
             keys.append(GraphKeys.TRAINABLE_VARIABLES)
         self._constraint = constraint
-        self._save_slice_info: SaveSliceInfo | None = None
+        self._save_slice_info: _SaveSliceInfo | None = None
         wanted = expected_shape if shape is None else shape
         with init_scope(), control_dependencies(None):
             self._build(initial_value, name, dtype, validate_shape, wanted, caching_device)
@@ -259,12 +259,16 @@ class Variable:
         made = state.assign(self._variable, value, use_locking=use_locking, name=name)
         return made if read_value else made.op
 
-    def assign_add(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
+    def assign_add(
+        self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> Any:
         """An op that adds `delta`, exactly also when many run at once."""
         made = state.assign_add(self._variable, delta, use_locking=use_locking, name=name)
         return made if read_value else made.op
 
-    def assign_sub(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
+    def assign_sub(
+        self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> Any:
         """An op that subtracts `delta`, exactly also when many run at once."""
         made = state.assign_sub(self._variable, delta, use_locking=use_locking, name=name)
         return made if read_value else made.op
@@ -297,10 +301,10 @@ class Variable:
         self._initializer_op.run({self._initializer_op.inputs[1]: np.asarray(value)}, session)
 
     # -- partitions -------------------------------------------------------------------------------------------------
-    def _set_save_slice_info(self, info: SaveSliceInfo) -> None:
+    def _set_save_slice_info(self, info: _SaveSliceInfo) -> None:
         self._save_slice_info = info
 
-    def _get_save_slice_info(self) -> SaveSliceInfo | None:
+    def _get_save_slice_info(self) -> _SaveSliceInfo | None:
         return self._save_slice_info
 
     def experimental_ref(self) -> Variable:
