@@ -12,7 +12,7 @@ from typing import Any
 from dtfzmq.base import errors
 from dtfzmq.wire import addresses
 from dtfzmq.wire.dial import REFUSED
-from dtfzmq.wire.transport import Accept, Lane, LaneEvents
+from dtfzmq.wire.transport import Accept, Lane, LaneEvents, hand_over
 
 
 class Hub:
@@ -52,16 +52,7 @@ class InprocLane:
         if self.events is None:
             assert self.accept is not None
             self.events = self.accept(self)
-        if len(frames) == 2 and isinstance(frames[1], memoryview):
-            place = self.events.sink(frames[0])
-            if self.closed:
-                return
-            if place is not None:
-                nbytes = len(frames[1])
-                place[: min(nbytes, len(place))] = frames[1][: len(place)]
-                self.events.on_chunk(frames[0], nbytes)
-                return
-        self.events.on_frames(frames)
+        hand_over(self.events, frames)
 
     def close(self) -> None:
         """See transport.Lane."""

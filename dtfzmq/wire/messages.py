@@ -6,7 +6,6 @@ node list: plain data, and its arrays beside it as tensors.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from dtfzmq.wire.message import Tensors, message
@@ -165,8 +164,8 @@ class WorkerStatus:
 class RegisterGraph:
     """Compile a part of a session's graph. `create` lets the worker make the session if it does not know it.
 
-    `feeds` and `fetches` say how many values `_Arg` and `_Retval` nodes bring in and take out. Answered by
-    GraphRegistered.
+    `feeds` and `fetches` say how many values `_Arg` and `_Retval` nodes bring in and take out; in a `partial` run they
+    come and go by PartialGraph. Answered by GraphRegistered.
     """
 
     session: str
@@ -176,7 +175,7 @@ class RegisterGraph:
     fetches: int
     create: bool = False
     isolate: bool = False
-    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    partial: bool = False
 
 
 @message

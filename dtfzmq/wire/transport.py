@@ -75,3 +75,15 @@ class Transport(Protocol):
 
     def close(self) -> None:
         """Give back what the transport holds; its lanes and listeners are closed before."""
+
+
+def hand_over(events: LaneEvents, frames: Sequence[Any]) -> None:
+    """Give a message that is in memory to `events`, a chunk by way of its sink: for transports without sockets."""
+    if len(frames) == 2 and isinstance(frames[1], memoryview):
+        place = events.sink(frames[0])
+        if place is not None:
+            nbytes = len(frames[1])
+            place[: min(nbytes, len(place))] = frames[1][: len(place)]
+            events.on_chunk(frames[0], nbytes)
+            return
+    events.on_frames(frames)

@@ -150,7 +150,7 @@ class _Watched:
 
 
 def _readable(sock: zmq.Socket[Any]) -> bool:
-    return bool(sock.getsockopt(zmq.EVENTS) & zmq.POLLIN)  # type: ignore[operator]  # the option is a number
+    return bool(sock.getsockopt(zmq.EVENTS) & zmq.POLLIN)  # type: ignore[arg-type, operator]  # a number
 
 
 class _MonitorSource:

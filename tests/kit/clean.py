@@ -50,7 +50,7 @@ def _compare(before: Snapshot, now: Snapshot) -> list[str]:
     frames = sys._current_frames()
     for thread in now.threads - before.threads:
         frame = frames.get(thread.ident or 0)
-        if frame is None or _is_idle_pool_thread(frame):
+        if frame is None or _is_idle_pool_thread(frame) or _is_of_pyzmq(frame):
             continue
         found.append(f"thread {thread.name}:\n{''.join(traceback.format_stack(frame))}")
     found += [f"child process {pid}: {_command_line(pid)}" for pid in sorted(now.children - before.children)]
@@ -69,6 +69,12 @@ def _is_idle_pool_thread(frame: FrameType | None) -> bool:
         inner = name
         frame = frame.f_back
     return False
+
+
+def _is_of_pyzmq(frame: FrameType) -> bool:
+    """True of the thread that pyzmq starts at the first send without a copy, for the life of the process."""
+    ending = os.path.join("zmq", "utils", "garbage.py")
+    return any(f.f_code.co_filename.endswith(ending) for f, _ in traceback.walk_stack(frame))
 
 
 def _children() -> frozenset[int]:

@@ -1,0 +1,89 @@
+"""The transport contract, on ZeroMQ, in process and simulated: the fake is a verified fake."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from dtfzmq.base import clock
+from dtfzmq.base.loop import Loop
+from dtfzmq.wire.inproc import Hub, InprocTransport
+from dtfzmq.wire.settings import LinkSettings
+from dtfzmq.wire.transport import Transport
+from dtfzmq.wire.zmqnet import ZmqTransport
+from dtfzmq.wire.zmqpoll import ZmqPoller
+from tests.kit.checks import TRANSPORT_CHECKS, Bench
+from tests.kit.simloop import SimLoop
+from tests.kit.simnet import SimNet
+
+DEADLINE_S = 5.0
+
+
+class ZmqBench:
+    """Real sockets on loopback, polled by the test's thread."""
+
+    def __init__(self) -> None:
+        self.poller = ZmqPoller()
+        self.loop = Loop(self.poller)
+        self.here: Transport = ZmqTransport(self.loop, self.poller)
+        self.there: Transport = ZmqTransport(self.loop, self.poller)
+        self.address = "127.0.0.1:0"
+
+    def step(self, fn: Callable[[], Any]) -> Any:
+        with self.loop.held():
+            return fn()
+
+    def until(self, condition: Callable[[], bool]) -> bool:
+        end = clock.now() + DEADLINE_S
+        while not condition() and clock.now() < end:
+            with self.loop.held():
+                self.poller.poll(0.0 if not self.loop.idle() else 0.002)
+        return condition()
+
+    def close(self) -> None:
+        self.until(lambda: True)
+        self.poller.close()
+
+
+class SimBench:
+    """The simulated network."""
+
+    def __init__(self) -> None:
+        self.loop = SimLoop()
+        net = SimNet(self.loop, random.Random(1), LinkSettings())
+        self.here: Transport = net.host("here").transport
+        self.there: Transport = net.host("there").transport
+        self.address = "there:0"
+
+    def step(self, fn: Callable[[], Any]) -> Any:
+        return fn()
+
+    def until(self, condition: Callable[[], bool]) -> bool:
+        return self.loop.run(DEADLINE_S, condition)
+
+    def close(self) -> None:
+        pass
+
+
+class InprocBench(SimBench):
+    """Within one process."""
+
+    def __init__(self) -> None:
+        self.loop = SimLoop()
+        self.here = self.there = InprocTransport(self.loop, Hub())
+        self.address = "127.0.0.1:0"
+
+
+@pytest.fixture(params=[ZmqBench, InprocBench, SimBench], ids=["zmq", "inproc", "sim"])
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    made = request.param()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("check", TRANSPORT_CHECKS.values(), ids=TRANSPORT_CHECKS)
+def test_transport_keeps_the_contract(bench: Bench, check: Callable[[Bench], None]) -> None:
+    check(bench)
