@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from dtfzmq.base import dtypes
 from dtfzmq.graph import registry
+from dtfzmq.graph.opdef import OpDef
 from dtfzmq.ops import (
     activations,
     array,
@@ -21,9 +23,12 @@ from dtfzmq.ops import (
     math,
     matmul,
     nn,
+    queue_ops,
     random,
     reductions,
     slicing,
+    state,
+    training,
 )
 
 FAMILIES: Final = (
@@ -42,8 +47,20 @@ FAMILIES: Final = (
     nn,
     losses,
     random,
+    state,
+    training,
+    queue_ops,
 )
-DECLARED: Final = frozenset(d.name for d in registry.all_ops())  # of these families and what they import
+
+
+def _is_of_state(definition: OpDef) -> bool:
+    """True of an op that takes or gives a variable, queue or accumulator."""
+    ends = (*definition.signature.inputs, *definition.signature.outputs)
+    return any(arg.ref or arg.type is dtypes.resource for arg in ends)
+
+
+OF_STATE: Final = frozenset(d.name for d in registry.all_ops() if _is_of_state(d))  # state, training, queue_ops
+DECLARED: Final = frozenset(d.name for d in registry.all_ops()) - OF_STATE  # of these families and what they import
 WITHOUT_KERNEL: Final = frozenset[str]()  # what the compiler carries out itself
 WITHOUT_SAMPLES: Final = WITHOUT_KERNEL
 
