@@ -49,12 +49,12 @@ class Call:
         "slots",
     )
 
-    def __init__(self, number: int, fetches: Fetches, tensors: Sequence[Tensor], plain: bool, own: bool) -> None:
+    def __init__(self, number: int, fetches: Fetches, tensors: Sequence[Tensor], plain: bool) -> None:
         self.number = number
         self.fetches = fetches
         self.build = fetches.build
         self.scalar = fetches.single
-        self.slots = [FeedSlot(t, own) for t in tensors]
+        self.slots = [FeedSlot(t) for t in tensors]
         # True if the feeds are the values of feed_dict, one by one.
         self.plain = plain
         self.known = False
@@ -99,14 +99,12 @@ class Call:
         return placed
 
 
-def prepare(
-    graph: Graph, number: int, fetches: Any, feed_dict: Mapping[Any, Any] | None, own: bool
-) -> tuple[Call, list[Any]]:
-    """The call for what `run` was given, and the values fed, one for each of its slots; `own` as in FeedSlot."""
+def prepare(graph: Graph, number: int, fetches: Any, feed_dict: Mapping[Any, Any] | None) -> tuple[Call, list[Any]]:
+    """The call for what `run` was given, and the values fed, one for each of its slots."""
     compiled = Fetches(graph, fetches)
     pairs = list(flatten(graph, feed_dict)) if feed_dict is not None else []
     plain = feed_dict is None or len(pairs) == len(feed_dict) and all(isinstance(k, (Tensor, str)) for k in feed_dict)
-    return Call(number, compiled, [t for t, _ in pairs], plain, own), [v for _, v in pairs]
+    return Call(number, compiled, [t for t, _ in pairs], plain), [v for _, v in pairs]
 
 
 def values_of(graph: Graph, call: Call, feed_dict: Mapping[Any, Any] | None) -> list[np.ndarray]:

@@ -1,4 +1,4 @@
-"""What `run` is given: feed keys become tensors, feed values become owned arrays of the tensor's type and shape."""
+"""What `run` is given: feed keys become tensors, feed values become arrays of the tensor's type and shape."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ from dtfzmq.graph.graph import Graph, Tensor
 class FeedSlot:
     """One fed tensor with what its values are checked against; made once per call signature."""
 
-    __slots__ = ("dims", "dtype", "is_string", "own", "tensor")
+    __slots__ = ("dims", "dtype", "is_string", "tensor")
 
-    def __init__(self, tensor: Tensor, own: bool) -> None:
+    def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
-        # Whether values are copied, since they are handed over as they are; else they are copied on their way out.
-        self.own = own
         self.dtype: Any = np.dtype(tensor.dtype.base_dtype.as_numpy_dtype)
         self.is_string = self.dtype == object
         shape = tensor.get_shape()
@@ -27,7 +25,9 @@ class FeedSlot:
         self.dims: tuple[int | None, ...] | None = None if shape.ndims is None else tuple(shape.as_list())
 
     def convert(self, value: Any) -> np.ndarray:
-        """`value` as an array, a copy if `own`. TypeError or ValueError in TF1's words if it does not fit.
+        """`value` as an array, itself if it is one that fits. TypeError or ValueError in TF1's words if it does not.
+
+        What outlives the run is copied by whoever keeps it.
 
         Anything numpy converts is taken: a float64 for a float32, a list, a big-endian or reversed view.
         """
@@ -73,8 +73,6 @@ class FeedSlot:
             if array != value and self.dtype.kind in "iu":
                 raise self._refused(value)
             return array
-        if self.own:
-            return np.array(value, self.dtype, order="C")
         return np.asarray(value, self.dtype, order="C")
 
     def _refused(self, value: Any) -> TypeError:

@@ -122,7 +122,7 @@ class BaseSession:
         with self._graph_lock:
             self._numbers += 1
             number = self._numbers
-        call, given = calls.prepare(self._graph, number, fetches, feed_dict, self._connection.local)
+        call, given = calls.prepare(self._graph, number, fetches, feed_dict)
         if key is not None:
             if len(self._calls) >= _MAX_CALLS:
                 self._calls.clear()
@@ -265,7 +265,7 @@ class BaseSession:
             self._numbers += 1
             number = self._numbers
         plain = len(tensors) == len(keys) and not any(isinstance(key, (tuple, list)) for key in keys)
-        call = calls.Call(number, Fetches(self._graph, fetches), tensors, plain, self._connection.local)
+        call = calls.Call(number, Fetches(self._graph, fetches), tensors, plain)
 
         def generic(*args: Any, options: RunOptions | None = None, run_metadata: RunMetadata | None = None) -> Any:
             if len(args) != len(keys):
@@ -307,7 +307,7 @@ class BaseSession:
         if compiled.targets:
             raise RuntimeError("partial_run() requires empty target_list.")
         pairs = list(flatten(self._graph, feed_dict)) if feed_dict else []
-        values = [FeedSlot(tensor, True).convert(value) for tensor, value in pairs]
+        values = [FeedSlot(tensor).convert(value) for tensor, value in pairs]
         done = self._explain(
             m.PartialRunStep(
                 self._handle, handle, tuple(t.name for t, _ in pairs), values, tuple(t.name for t in compiled.tensors)

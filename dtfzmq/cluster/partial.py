@@ -1,7 +1,7 @@
 """Partial runs at the master: one step that is fed and fetched in several calls.
 
-The parts of such a step take their feeds through the step's rendezvous instead of with RunGraph, and give their fetches
-the same way, so the executor runs what its feeds allow and waits for the rest.
+The parts of such a step take their feeds by PartialGraph instead of with RunGraph, and give their fetches the same way,
+so the executor runs what its feeds allow and waits for the rest.
 """
 
 from __future__ import annotations

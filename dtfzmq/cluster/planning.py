@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dtfzmq.base import errors, names
-from dtfzmq.cluster.meeting import through_rendezvous
 from dtfzmq.cluster.session_state import MasterSession, StepPlan
 from dtfzmq.cluster.step import PlanPart
 from dtfzmq.graph import serial
@@ -187,16 +185,12 @@ class Planning:
         own = peers.me
         home = names.device_name(own, "CPU", 0)
 
-        partial = self.plan.partial
-
         def incarnation(device: str) -> int:
             return incarnations[names.task_of(device)]
 
         def work() -> list[tuple[Part, Any, list[Any]]]:
             cut = []
             for part in partition_by_task(pruned.nodes, home, incarnation):
-                if partial:
-                    part = dataclasses.replace(part, nodes=through_rendezvous(part.nodes, home))
                 plain, arrays = (part.nodes, []) if part.task == own else serial.nodes_to_wire(part.nodes)
                 cut.append((part, plain, arrays))
             return cut
@@ -210,7 +204,6 @@ class Planning:
         left = [len(cut)]
         failure: list[errors.OpError] = []
         self.silent = {part.task for part, _, _ in cut}
-        options = {"log_placement": session.log_placement}
 
         def answered(part: Part, reply: Any, error: BaseException | None) -> None:
             left[0] -= 1
@@ -231,7 +224,14 @@ class Planning:
 
         for part, plain, arrays in cut:
             message = m.RegisterGraph(
-                session.handle, plain, arrays, len(part.feeds), len(part.fetches), True, session.isolate, options
+                session.handle,
+                plain,
+                arrays,
+                len(part.feeds),
+                len(part.fetches),
+                True,
+                session.isolate,
+                self.plan.partial,
             )
             peers.peer(part.task).call(message, lambda reply, error, part=part: answered(part, reply, error))
 

@@ -51,8 +51,11 @@ def account(
     """
     rows: list[tuple[str, str, str, float, float, int]] = []
     moved: dict[str, int] = {}
-    for device, node, op, start, seconds in ops or ():
-        rows.append((device, node, f"{node} = {op}", start, start + seconds, 0))
+    kinds = {node.name: node.op for node in nodes}
+    epoch = clock.wall() - clock.perf()
+    for device, name, kind, start, seconds in ops or ():
+        begin = epoch + start
+        rows.append((device, name, f"{name} = {kinds.get(name, kind)}", begin, begin + seconds, 0))
     for text, start, seconds, count in exchange.received if exchange is not None else ():
         key = RendezvousKey.parse(text)
         rate = count * 8 / 1e6 / max(seconds, 1e-9)

@@ -86,7 +86,8 @@ class Worker:
 
         def work() -> Any:
             local = isinstance(plain, list) and (not plain or type(plain[0]) is Node)
-            return found.compile(plain if local else serial.nodes_from_wire(plain, arrays))
+            nodes = plain if local else serial.nodes_from_wire(plain, arrays)
+            return found.compile(nodes, message.fetches, message.partial)
 
         def finish(part: Any, error: BaseException | None) -> None:
             if error is not None:

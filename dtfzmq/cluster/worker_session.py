@@ -7,11 +7,11 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from dtfzmq.base import errors, names
-from dtfzmq.cluster.meeting import meeting_keys
 from dtfzmq.graph.node import Node, Subgraph
 from dtfzmq.plan.partition import partition_by_device
-from dtfzmq.runtime.compile import compile_part
+from dtfzmq.runtime.compile import compile_function, compile_nodes
 from dtfzmq.runtime.kernel_env import KernelEnv
+from dtfzmq.runtime.plan import Plan
 from dtfzmq.runtime.resources import ResourceManager
 
 if TYPE_CHECKING:
@@ -22,12 +22,13 @@ _log = logging.getLogger("dtfzmq")
 
 @dataclasses.dataclass(frozen=True)
 class RegisteredPart:
-    """A compiled part. `meets`: tensors of it go through the rendezvous. `keys`: where a partial run meets it."""
+    """A compiled part: a plan per device. `meets`: tensors of it go through the rendezvous."""
 
-    plan: Any
+    plans: tuple[Plan, ...]
     nodes: list[Node]
+    fetches: int
     meets: bool
-    keys: dict[str, str]
+    partial: bool
 
 
 class WorkerSession:
@@ -39,9 +40,9 @@ class WorkerSession:
         self.link = link
         self.parts: dict[str, RegisteredPart] = {}
         self._worker = worker
-        self._envs = {device.name: KernelEnv(device, resources) for device in worker.devices}
+        self._envs = {device.name: KernelEnv(device, resources, compile_function) for device in worker.devices}
 
-    def compile(self, nodes: list[Node]) -> RegisteredPart:
+    def compile(self, nodes: list[Node], fetches: int, partial: bool) -> RegisteredPart:
         """Make the kernels of a part and its plan. Raises OpError for a node that cannot run here. Any thread."""
         for node in nodes:
             if node.op in ("_Arg", "_Retval") or _subgraphs(node):
@@ -58,8 +59,8 @@ class WorkerSession:
         home = self._worker.devices[0].name
         incarnation = self._worker.incarnation
         shares = partition_by_device(nodes, home, lambda device: incarnation)
-        plan = compile_part(shares, self._envs)
-        return RegisteredPart(plan, nodes, any(_meets(share) for share in shares.values()), meeting_keys(nodes))
+        plans = tuple([compile_nodes(share, self._envs[device], partial) for device, share in shares.items()])
+        return RegisteredPart(plans, nodes, fetches, any(plan.meets for plan in plans), partial)
 
     def close(self) -> None:
         """Let go of parts and private state."""
@@ -70,9 +71,3 @@ class WorkerSession:
 
 def _subgraphs(node: Node) -> list[Subgraph]:
     return [value for value in node.attrs.values() if type(value) is Subgraph]
-
-
-def _meets(nodes: list[Node]) -> bool:
-    return any(
-        node.op in ("_Send", "_Recv") or any(_meets(inner.nodes) for inner in _subgraphs(node)) for node in nodes
-    )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dtfzmq.base import errors
 from dtfzmq.cluster.tracing import TracedExchange, account
 from dtfzmq.cluster.worker_session import RegisteredPart
+from dtfzmq.runtime.executor import Feeds, Run
+from dtfzmq.runtime.plan import Plan
 from dtfzmq.runtime.step import StepContext
 from dtfzmq.wire import messages as m
 
@@ -26,15 +27,31 @@ class CallerRunner:
         self._pool = pool
 
     def submit(self, fn: Callable[[], None]) -> None:
-        """See base.threads.Runner. On the baton, or from the thread that runs the part."""
+        """See base.threads.Runner. On the baton."""
         if not self._offload(fn):
             self._pool.submit(fn)
 
 
 class WorkerStep:
-    """From RunGraph to its answer. All methods: on the baton."""
+    """From RunGraph to its answer: one run per device, answered when all have ended. All methods: on the baton."""
 
-    __slots__ = ("_context", "_partials", "_reply", "_trace", "_traced", "_worker", "id", "link", "part", "started")
+    __slots__ = (
+        "_context",
+        "_error",
+        "_feeds",
+        "_given",
+        "_reply",
+        "_results",
+        "_trace",
+        "_traced",
+        "_unfinished",
+        "_wanted",
+        "_worker",
+        "id",
+        "link",
+        "part",
+        "started",
+    )
 
     def __init__(self, worker: Worker, step: int, part: RegisteredPart, link: Any, reply: Any, trace: int) -> None:
         self._worker = worker
@@ -45,7 +62,13 @@ class WorkerStep:
         self._reply = reply
         self._trace = trace
         self._traced: TracedExchange | None = None
-        self._partials: list[Any] = []
+        self._error: errors.OpError | None = None
+        self._results: list[Any] = [None] * part.fetches
+        self._unfinished = len(part.plans)
+        # Of a partial run: its feeds, its fetches by index, and who waits for which of them.
+        self._feeds: Feeds | None = None
+        self._given: dict[int, Any] = {}
+        self._wanted: list[tuple[tuple[int, ...], Any]] = []
         offload = getattr(reply, "runner", None)
         runner = worker.runner if offload is None else CallerRunner(offload, worker.runner)
         self._context = StepContext(step, worker.loop, runner, None, worker.route, [] if trace & 1 else None)
@@ -58,20 +81,39 @@ class WorkerStep:
             self._context.exchange = self._traced = TracedExchange(exchange, self._worker.task)
 
     def start(self, feeds: list[Any]) -> None:
-        """Run; `feeds` are for the `_Arg` nodes."""
-        self.part.plan.start(self._context, feeds, self._done)
+        """Run; `feeds` are for the `_Arg` nodes, or come later in a partial run."""
+        part = self.part
+        given: list[Any] | Feeds = feeds
+        if part.partial:
+            given = self._feeds = Feeds()
+        for plan in part.plans:
+            Run(plan, self._context, given, self._run_done(plan), self._fetched if part.partial else None).start()
+
+    def _run_done(self, plan: Plan) -> Callable[[list[Any] | None, errors.OpError | None], None]:
+        def done(results: list[Any] | None, error: errors.OpError | None) -> None:
+            if error is not None:
+                if self._error is None or self._error.derived and not error.derived:
+                    self._error = error
+            else:
+                for (_, index), value in zip(plan.fetches, results or ()):
+                    self._results[index] = value
+            self._unfinished -= 1
+            if self._unfinished == 0:
+                self._end()
+
+        return done
 
     def cancel(self, error: errors.OpError) -> None:
         """End it with `error`; it answers when what runs has ended."""
         self._context.cancel(error)
 
-    def _done(self, fetches: list[Any] | None, error: errors.OpError | None) -> None:
-        reply, self._reply = self._reply, None
-        if reply is None:
-            return
+    def _end(self) -> None:
         self._context.close()
         self._worker.step_over(self)
-        for partial in self._partials:
+        reply, self._reply = self._reply, None
+        error = self._error
+        waiting, self._wanted = self._wanted, []
+        for _, partial in waiting:
             partial.fail(error or errors.InternalError(None, None, "The step ended before this part of it."))
         if error is not None:
             if not error.origin:
@@ -79,36 +121,26 @@ class WorkerStep:
             reply.fail(error)
             return
         trace = account(self._context.trace, self._traced, self.part.nodes, self._trace) if self._trace else None
-        reply(m.GraphDone(fetches if fetches is not None else [], trace))
+        results, self._results = self._results, []
+        reply(m.GraphDone(results, trace))
 
     # -- partial runs --------------------------------------------------------------------------------------------------
 
     def partial(self, indices: tuple[int, ...], feeds: list[Any], fetches: tuple[int, ...], reply: Any) -> None:
         """Give some feeds, and answer with some fetches once they are there."""
-        exchange = self._context.exchange
-        keys = self.part.keys
-        if exchange is None or not keys:
+        if self._feeds is None:
             raise errors.InvalidArgumentError(None, None, "Must run PartialRunSetup before performing partial runs.")
+        self._wanted.append((fetches, reply))
         for index, value in zip(indices, feeds):
-            exchange.send(keys[f"feed_{index}"], value)
-        if not fetches:
-            reply(m.GraphDone([]))
-            return
-        self._partials.append(reply)
-        taken: list[Any] = [None] * len(fetches)
-        left = [len(fetches)]
+            self._feeds.put(index, value)
+        self._serve()
 
-        def deliver(at: int, value: Any, error: errors.OpError | None) -> None:
-            if reply not in self._partials:
-                return
-            taken[at] = value
-            left[0] -= 1
-            if error is not None or left[0] == 0:
-                self._partials.remove(reply)
-                if error is not None:
-                    reply.fail(error)
-                else:
-                    reply(m.GraphDone(taken))
+    def _fetched(self, index: int, value: Any) -> None:
+        self._given[index] = value
+        self._serve()
 
-        for at, index in enumerate(fetches):
-            exchange.recv(keys[f"fetch_{index}"], functools.partial(deliver, at))
+    def _serve(self) -> None:
+        for item in [item for item in self._wanted if all(index in self._given for index in item[0])]:
+            if item in self._wanted:
+                self._wanted.remove(item)
+                item[1](m.GraphDone([self._given.pop(index) for index in item[0]]))
