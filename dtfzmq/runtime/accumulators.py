@@ -153,6 +153,10 @@ class ConditionalAccumulator:
         error.derived = True
         take.done.fail(error)
 
+    def apply_slices(self, indices: Any, values: Any, shape: tuple[int, ...] | None, local_step: int) -> None:
+        """Only a sparse accumulator takes slices."""
+        raise errors.InvalidArgumentError(None, None, f"Accumulator '{self.name}' is dense; it takes no slices.")
+
     def _check_shape(self, actual: tuple[int, ...]) -> None:
         if self.shape is not None and not self.shape.is_compatible_with(TensorShape(actual)):
             raise errors.InvalidArgumentError(
@@ -167,3 +171,81 @@ class ConditionalAccumulator:
             None,
             f"Shape mismatch: expected {shape_text(wanted)}, got {shape_text(actual)} (accumulator '{self.name}').",
         )
+
+
+class SparseConditionalAccumulator(ConditionalAccumulator):
+    """Sums rows of a whole. A take yields (indices, values, shape): every index once, ascending.
+
+    The mean of a row is over the gradients that had it, as TensorFlow's: a row of one gradient alone is not made
+    smaller.
+    """
+
+    kind = "SparseConditionalAccumulator"
+
+    def apply_slices(
+        self, indices: Any, values: Any, dense_shape: tuple[int, ...] | None, local_step: int
+    ) -> None:
+        """Add rows unless they are stale. Raises InvalidArgumentError for rows that do not fit."""
+        if np.ndim(indices) != 1 or np.ndim(values) < 1 or len(indices) != len(values):
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                f"A sparse gradient of accumulator '{self.name}' must have as many indices as rows, got "
+                f"{shape_text(np.shape(indices))} and {shape_text(np.shape(values))}.",
+            )
+        if dense_shape is not None:
+            self._check_shape(dense_shape)
+            if np.shape(values)[1:] != dense_shape[1:]:
+                raise self._wrong_shape(dense_shape[1:], np.shape(values)[1:])
+        calls: list[Callable[[], None]] = []
+        with self._lock:
+            if local_step < self._step:
+                return
+            if self._sum is None:
+                self._sum = _Rows(np.shape(values)[1:], values.dtype)
+            elif self._sum.row != np.shape(values)[1:]:
+                raise self._wrong_shape(self._sum.row, np.shape(values)[1:])
+            self._sum.add(indices, values, dense_shape)
+            self._count += 1
+            self._pump(calls)
+        for fn in calls:
+            fn()
+
+    def _deliver(self, take: _Take, total: Any, count: int) -> None:
+        if take.token is not None:
+            take.ctx.off_cancel(take.token)
+        take.done(total.joined(self.reduction == "MEAN"))
+
+
+class _Rows:
+    """Rows handed in so far; joined when they are taken, so that handing in costs a copy of the rows alone."""
+
+    def __init__(self, row: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.row = row
+        self.dtype = dtype
+        self.indices: list[Any] = []
+        self.values: list[Any] = []
+        self.shape: tuple[int, ...] | None = None
+
+    def add(self, indices: Any, values: Any, dense_shape: tuple[int, ...] | None) -> None:
+        distinct, summed, _ = _sum_rows(np.asarray(indices, np.int64), values)
+        self.indices.append(distinct)
+        self.values.append(summed)
+        if dense_shape is not None:
+            self.shape = dense_shape
+
+    def joined(self, mean: bool) -> tuple[Any, Any, Any]:
+        """(indices, values, shape): equal indices summed or averaged; an unknown shape is empty."""
+        distinct, values, place = _sum_rows(np.concatenate(self.indices), np.concatenate(self.values))
+        if mean:
+            counts = np.bincount(place, minlength=len(distinct)).astype(self.dtype)
+            values /= counts.reshape(-1, *(1 for _ in self.row))
+        return distinct, values, np.array(() if self.shape is None else self.shape, np.int64)
+
+
+def _sum_rows(indices: Any, values: Any) -> tuple[Any, Any, Any]:
+    """(distinct indices ascending, sums of their rows in fresh memory, place of each row among them)."""
+    distinct, place = np.unique(indices, return_inverse=True)
+    summed = np.zeros((len(distinct), *np.shape(values)[1:]), values.dtype)
+    np.add.at(summed, place.reshape(-1), values)
+    return distinct, summed, place.reshape(-1)

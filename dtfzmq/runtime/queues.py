@@ -134,8 +134,7 @@ class FIFOQueue:
             done.fail(error)
             return
         attempt = _Attempt(self, ctx, done)
-        owned = [keep(part) for part in components]
-        attempt.elements.extend(zip(*owned))
+        attempt.elements.extend(zip(*(_rows(keep(part)) for part in components)))
         self._begin(attempt, self._enqueues)
 
     def dequeue(self, ctx: Cancellable, done: Done) -> None:
@@ -427,6 +426,11 @@ class PriorityQueue(FIFOQueue):
     def _take(self) -> Element:
         element: Element = heapq.heappop(self._items)[2]
         return element
+
+
+def _rows(part: Any) -> Any:
+    # Iterating a vector of strings would yield bare bytes.
+    return [part[i, ...] for i in range(len(part))] if part.dtype == object else part
 
 
 def _call(calls: list[Callable[[], None]]) -> None:

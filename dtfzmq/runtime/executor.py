@@ -1,0 +1,425 @@
+"""Runs plans: one run is one plan in one step, executed by one thread at a time, wherever it became ready.
+
+A run is suspended while everything in it waits; whoever delivers resumes it. Short plans run on the baton, long ones
+and those whose length is not known on the step's runner. What a run sends and receives goes to the exchange and the
+links from the baton, together, when it suspends or ends.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dtfzmq.base import clock, errors
+from dtfzmq.runtime import plan as code
+from dtfzmq.runtime.cells import Busy, thread_state
+from dtfzmq.runtime.flow import End, Frame, derived
+from dtfzmq.runtime.plan import Plan, interpret, interpret_traced
+from dtfzmq.runtime.step import StepContext
+from dtfzmq.runtime.values import as_feed
+
+# A plan that computes longer than this per run goes to the runner.
+SHORT_S = 300e-6
+# On the runner, what was sent leaves after this long even if the run goes on.
+FLUSH_S = 200e-6
+
+Done = Callable[[list[Any] | None, errors.OpError | None], None]
+OnFetch = Callable[[int, Any], None]
+
+
+class Feeds:
+    """The feeds of a partial run, which come one after another. On the baton."""
+
+    def __init__(self) -> None:
+        self._values: dict[int, Any] = {}
+        self._waiting: dict[int, list[Callable[[Any], None]]] = {}
+
+    def put(self, index: int, value: Any) -> None:
+        """Feed `index` is there."""
+        value = as_feed(value)
+        self._values[index] = value
+        for take in self._waiting.pop(index, ()):
+            take(value)
+
+    def wait(self, index: int, take: Callable[[Any], None]) -> None:
+        """Call `take(value)` when feed `index` is there."""
+        if index in self._values:
+            take(self._values[index])
+        else:
+            self._waiting.setdefault(index, []).append(take)
+
+
+class _Async:
+    """The `done` of one asynchronous op: at most one call counts. Any thread."""
+
+    __slots__ = ("frame", "number", "run")
+
+    def __init__(self, run: Run, frame: Frame, number: int) -> None:
+        self.run: Run | None = run
+        self.frame = frame
+        self.number = number
+
+    def __call__(self, value: Any = None) -> None:
+        run, self.run = self.run, None
+        if run is not None:
+            run.arrive(self.frame, self.number, value, None, False)
+
+    def fail(self, error: BaseException) -> None:
+        run, self.run = self.run, None
+        if run is not None:
+            run.arrive(self.frame, self.number, None, errors.wrap(error), False)
+
+
+class Run:
+    """One plan in one step. `start` on the baton; `done(fetches, error)` is called once, on the baton.
+
+    On an error `done` comes when everything that was started has ended. `feeds` is a list, or Feeds for a partial
+    plan, of which `on_fetch(index, value)` hears each fetch, on the baton.
+    """
+
+    def __init__(
+        self, plan: Plan, ctx: StepContext, feeds: Sequence[Any] | Feeds, done: Done, on_fetch: OnFetch | None = None
+    ) -> None:
+        self.plan = plan
+        self.ctx = ctx
+        self.feeds = feeds
+        self.done: Done | None = done
+        self.on_fetch = on_fetch
+        self.error: errors.OpError | None = None
+        self.results: list[Any] | None = None
+        self._interpret = interpret if ctx.trace is None else interpret_traced
+        self._lock = threading.Lock()
+        self._active = True
+        self._arrived: list[tuple[Frame, int, Any, errors.OpError | None]] = []
+        self._work: collections.deque[tuple[Frame, int]] = collections.deque()
+        self._cursor: tuple[Frame, int, int, int] | None = None
+        self._outstanding = 0
+        self._on_baton = False
+        # What waits for the baton.
+        self._sends: list[tuple[Any, str, Any]] = []
+        self._receives: list[tuple[str, Frame, int, Any]] = []
+        self._fetched: list[tuple[int, Any]] = []
+        self._flushed_s = 0.0
+        self._busy_s = 0.0
+
+    def start(self) -> None:
+        """Begin; `done` may come before this returns."""
+        feeds = self.feeds
+        args = [] if isinstance(feeds, Feeds) else [as_feed(value) for value in feeds]
+        self.open(self.plan, args, 0, 0, self._ended)
+        self._go_on()
+
+    # -- called by the interpreter, in the run's own thread -----------------------------------------------------------
+
+    def send(
+        self, frame: Frame, value: Any, copy: Callable[[Any], Any] | None, what: tuple[str, str, str | None]
+    ) -> None:
+        """Put a value on its way."""
+        prefix, key, task = what
+        if frame.number:
+            key = f"{prefix}{frame.number}:{frame.iteration}"
+        if copy is not None:
+            value = copy(value)
+        self._sends.append((task, key, value))
+        if not self._on_baton:
+            now = clock.perf()
+            if now - self._flushed_s > FLUSH_S:
+                self._flushed_s = now
+                sends, self._sends = self._sends, []
+                self.ctx.loop.call_soon(self._dispatch, sends, [], [])
+
+    def fetched(self, index: int, value: Any) -> None:
+        """A fetch of a partial run is there."""
+        self._fetched.append((index, value))
+
+    def begin(self, frame: Frame, kind: int, fn: Any, inputs: list[Any], number: int) -> None:
+        """Start an asynchronous op."""
+        if kind == code.FLOW:
+            fn.begin(self, frame, inputs, functools.partial(self._complete, frame, number))
+        else:
+            done = _Async(self, frame, number)
+            self._outstanding += 1
+            try:
+                fn(self.ctx, inputs, done)
+            except BaseException:
+                if done.run is not None:
+                    done.run = None
+                    self._outstanding -= 1
+                raise
+
+    def open(self, plan: Plan, args: list[Any], number: int, iteration: int, end: End) -> None:
+        """Start a frame. See flow.Host."""
+        frame = Frame(self, plan, number, iteration, end)
+        frame.slots = slots = plan.template.copy()
+        for slot, index in plan.feeds:
+            slots[slot] = args[index]
+        frame.waits = plan.waits.copy()
+        frame.left = len(plan.waits) + len(plan.asyncs)
+        if plan.receives:
+            self._outstanding += len(plan.receives)
+            for prefix, key, async_number, copy in plan.receives:
+                if number and prefix:
+                    key = f"{prefix}{number}:{iteration}"
+                self._receives.append((key, frame, async_number, copy))
+        for segment in plan.ready:
+            self._work.append((frame, segment))
+
+    # -- arrival ------------------------------------------------------------------------------------------------------
+
+    def arrive(self, frame: Frame, number: int, value: Any, error: errors.OpError | None, on_baton: bool) -> None:
+        """An asynchronous op has ended. Any thread; `on_baton` says that this one holds the baton."""
+        with self._lock:
+            self._arrived.append((frame, number, value, error))
+            if self._active:
+                return
+            self._active = True
+        if on_baton:
+            self._go_on()
+        else:
+            self.ctx.loop.call_soon(self._go_on)
+
+    def _delivered(self, frame: Frame, number: int, copy: Any, value: Any, error: errors.OpError | None) -> None:
+        if error is None and copy is not None:
+            value = copy(value)
+        self.arrive(frame, number, value, error, True)
+
+    # -- execution ----------------------------------------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        """Execute what is ready, here or on the runner. On the baton, by whoever set the run active."""
+        plan = self.plan
+        if plan.holds or not 0 <= plan.busy_s < SHORT_S:
+            self._flush()
+            if self._anything_to_compute():
+                self.ctx.runner.submit(self._run_off_baton)
+                return
+        self._on_baton = True
+        thread_state.may_not_wait = True
+        try:
+            moved = self._run_until_idle()
+        finally:
+            thread_state.may_not_wait = False
+            self._on_baton = False
+        if moved:
+            self.ctx.runner.submit(self._run_off_baton)
+
+    def _anything_to_compute(self) -> bool:
+        return bool(self._work) or bool(self._arrived) or self._cursor is not None
+
+    def _run_off_baton(self) -> None:
+        self._flushed_s = clock.perf()
+        self._run_until_idle()
+
+    def _run_until_idle(self) -> bool:
+        """Execute until everything waits. True: a cell was busy, so it must go on where one may wait."""
+        started = clock.perf()
+        try:
+            with np.errstate(all="ignore"):
+                while True:
+                    try:
+                        self._drain()
+                    except Busy:
+                        return True
+                    except Exception as exc:
+                        self._fail(errors.wrap(exc))
+                        continue
+                    if self._on_baton:
+                        self._flush()
+                        with self._lock:
+                            if not self._arrived and not self._work:
+                                self._active = False
+                                break
+                        continue
+                    with self._lock:
+                        if self._arrived:
+                            continue
+                        sends, self._sends = self._sends, []
+                        receives, self._receives = self._receives, []
+                        fetched, self._fetched = self._fetched, []
+                        over = self._is_over()
+                        self._active = False
+                    if sends or receives or fetched or over:
+                        self.ctx.loop.call_soon(self._dispatch_and_end, sends, receives, fetched)
+                    return False
+        finally:
+            self._busy_s += clock.perf() - started
+        self._end_if_over()
+        return False
+
+    def _drain(self) -> None:
+        work = self._work
+        while True:
+            if self._cursor is not None:
+                frame, segment, chunk, at = self._cursor
+                self._cursor = None
+                self._execute(frame, segment, chunk, at)
+            while work:
+                frame, segment = work.popleft()
+                self._execute(frame, segment, 0, 0)
+            with self._lock:
+                arrived, self._arrived = self._arrived, []
+            if not arrived:
+                return
+            for frame, number, value, error in arrived:
+                self._outstanding -= 1
+                if error is not None:
+                    self._fail(self._named(error, frame, number))
+                elif self.error is None:
+                    self._complete(frame, number, value)
+
+    def _execute(self, frame: Frame, segment: int, chunk: int, at: int) -> None:
+        plan, ctx, slots, run = frame.plan, self.ctx, frame.slots, self._interpret
+        assert plan is not None
+        chunks = plan.chunks[segment]
+        for index in range(chunk, len(chunks)):
+            if ctx.error is not None:
+                if self.error is None:
+                    self._fail(derived(ctx.error))
+                return
+            instructions = chunks[index]
+            if at:
+                instructions = instructions[at:]
+            try:
+                run(instructions, slots, frame)
+            except Busy:
+                done = next(k for k, instruction in enumerate(chunks[index]) if instruction is frame.at)
+                self._cursor = frame, segment, index, done
+                raise
+            at = 0
+        frame.left -= 1
+        if frame.left == 0:
+            self._close(frame)
+
+    def _complete(self, frame: Frame, number: int, value: Any) -> None:
+        """The value of asynchronous op `number` of `frame` is there: what waited for it alone is ready."""
+        plan = frame.plan
+        assert plan is not None
+        where = plan.asyncs[number][0]
+        if type(where) is tuple:
+            if where:
+                for slot, part in zip(where, value):
+                    if slot >= 0:
+                        frame.slots[slot] = part
+        elif where >= 0:
+            frame.slots[where] = value
+        waits = frame.waits
+        for segment in plan.dependents[number]:
+            waits[segment] -= 1
+            if waits[segment] == 0:
+                self._work.append((frame, segment))
+        frame.left -= 1
+        if frame.left == 0:
+            self._close(frame)
+
+    def _close(self, frame: Frame) -> None:
+        plan, slots = frame.plan, frame.slots
+        assert plan is not None and frame.end is not None
+        frame.end([slots[slot] for slot, _ in plan.fetches])
+
+    def _ended(self, results: list[Any]) -> None:
+        self.results = results
+
+    # -- ends ---------------------------------------------------------------------------------------------------------
+
+    def _named(self, error: errors.OpError, frame: Frame, number: int) -> errors.OpError:
+        """A copy, since several receivers may have been given the same error, with the op's name."""
+        assert frame.plan is not None
+        own = errors.from_wire(errors.to_wire(error))
+        own.derived |= error is self.ctx.error
+        return errors.with_node(own, frame.plan.asyncs[number][1])
+
+    def _fail(self, error: errors.OpError) -> None:
+        if not error.origin:
+            error.origin = self.plan.task
+        # A traceback holds the frames it went through, and with them values: leases on variables.
+        error.__traceback__ = None
+        if error.__cause__ is not None:
+            error.__cause__.__traceback__ = None
+        if self.error is None or (self.error.derived and not error.derived):
+            self.error = error
+        self._work.clear()
+        self._cursor = None
+        self.ctx.cancel(error)
+
+    def _is_over(self) -> bool:
+        return self.results is not None or (self.error is not None and self._outstanding == 0)
+
+    def _end_if_over(self) -> None:
+        done = self.done
+        if done is None or not self._is_over():
+            return
+        self.done = None
+        self.feeds = ()
+        if self.error is not None:
+            root = self.ctx.error
+            done(None, root if self.error.derived and root is not None and not root.derived else self.error)
+            return
+        self.plan.observe(self._busy_s)
+        results, self.results = self.results, []
+        done(results, None)
+
+    # -- the baton ----------------------------------------------------------------------------------------------------
+
+    def _flush(self) -> None:
+        while self._sends or self._receives or self._fetched:
+            sends, self._sends = self._sends, []
+            receives, self._receives = self._receives, []
+            fetched, self._fetched = self._fetched, []
+            self._dispatch(sends, receives, fetched)
+
+    def _dispatch_and_end(self, sends: list[Any], receives: list[Any], fetched: list[Any]) -> None:
+        self._dispatch(sends, receives, fetched)
+        self._end_if_over()
+
+    def _dispatch(self, sends: list[Any], receives: list[Any], fetched: list[Any]) -> None:
+        ctx = self.ctx
+        try:
+            self._push(sends)
+            if self.on_fetch is not None:
+                for index, value in fetched:
+                    self.on_fetch(index, value)
+        except Exception as exc:
+            error = errors.wrap(exc)
+            self.error = self.error or error
+            ctx.cancel(error)
+        for key, frame, number, extra in receives:
+            if key:
+                assert ctx.exchange is not None
+                ctx.exchange.recv(key, functools.partial(self._delivered, frame, number, extra))
+            else:
+                self._await_feed(frame, number, extra)
+
+    def _push(self, sends: list[Any]) -> None:
+        ctx = self.ctx
+        away: dict[str, list[tuple[str, Any]]] = {}
+        for task, key, value in sends:
+            if type(value) is np.ndarray:
+                value.flags.writeable = False
+            if task is not None:
+                away.setdefault(task, []).append((key, value))
+            elif ctx.exchange is not None:
+                ctx.exchange.send(key, value)
+        for task, items in away.items():
+            assert ctx.route is not None
+            ctx.route(task).push(ctx.step, items)
+
+    def _await_feed(self, frame: Frame, number: int, index: int) -> None:
+        done = _Async(self, frame, number)
+        ctx = self.ctx
+
+        def cancelled() -> None:
+            done.fail(derived(ctx.error or errors.CancelledError(None, None, "The partial run was cancelled.")))
+
+        token = ctx.on_cancel(cancelled)
+
+        def take(value: Any) -> None:
+            ctx.off_cancel(token)
+            done(value)
+
+        assert isinstance(self.feeds, Feeds)
+        self.feeds.wait(index, take)

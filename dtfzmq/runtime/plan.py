@@ -1,0 +1,208 @@
+"""A compiled part: flat code over numbered slots, cut into segments where something waits.
+
+An instruction is a tuple ``(kind, fn, a, b, out, free, node name)``: `a` and `b` are slots that it reads (a tuple of
+slots in `a` for the general kinds), `out` the slot or slots it writes, `free` slots it empties (None: none).
+
+A segment is a list of instructions that run one after another without waiting. It can run once the asynchronous ops
+in its `waits` have delivered; whatever it reads besides is then there, since segments run in their order.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dtfzmq.base import clock, errors
+from dtfzmq.runtime.cells import Busy
+
+Instruction = tuple[int, Any, Any, Any, Any, Any, str]
+
+# Kinds of instructions. Most frequent first, which is the order in which the interpreter asks.
+BINARY = 0  # slots[out] = fn(slots[a], slots[b])
+UNARY = 1  # slots[out] = fn(slots[a])
+CALL = 2  # slots[out] = fn(*[slots[i] for i in a])
+OVER_LEFT = 3  # BINARY that may write over slots[a], which dies here
+OVER_RIGHT = 4  # BINARY that may write over slots[b]
+OVER = 5  # UNARY that may write over slots[a]
+NULLARY = 6  # slots[out] = fn()
+EFFECT = 7  # fn(*...), no output
+SPREAD = 8  # several outputs
+SEND = 9  # fn: copy or None; a: slot or -1; b: (prefix, key at top, task or None)
+BEGIN = 10  # asynchronous op `out` begins: fn(ctx, [inputs], done)
+FLOW = 11  # If or While (fn) as asynchronous op `out`
+FLOW_NOW = 12  # If or While (fn) in which nothing waits; several outputs
+FETCH = 13  # slots[a] is fetch b, of a partial run
+
+
+# What a `_Send` without input sends: only that it was reached counts.
+NOTHING = np.zeros((0,), np.float32)
+NOTHING.flags.writeable = False
+
+
+class Plan:
+    """The code of one node list on one device. Frozen once compiled, but for the measured time; any thread.
+
+    template: initial slots, with constants. feeds: (slot, index of the feed). fetches: slot per output, or (slot,
+    index) pairs for a part that yields some of many.
+    """
+
+    __slots__ = (
+        "asyncs",
+        "busy_s",
+        "chunks",
+        "dependents",
+        "device",
+        "feeds",
+        "fetches",
+        "holds",
+        "meets",
+        "outputs",
+        "partial",
+        "ready",
+        "receives",
+        "sync",
+        "task",
+        "template",
+        "waits",
+    )
+
+    def __init__(self, device: str, task: str) -> None:
+        self.device = device
+        self.task = task
+        self.template: list[Any] = []
+        self.feeds: list[tuple[int, int]] = []
+        self.fetches: list[tuple[int, int]] = []
+        # Per segment: its code in pieces, between which cancellation is noticed.
+        self.chunks: list[list[list[Instruction]]] = []
+        # Per segment: number of asynchronous ops it waits for; per asynchronous op: the segments that wait for it,
+        # and where its value goes (a slot, a tuple of slots, -1 for nowhere) with the node's name.
+        self.waits: list[int] = []
+        self.dependents: list[tuple[int, ...]] = []
+        self.asyncs: list[tuple[Any, str]] = []
+        # What arrives from outside: (prefix, key at the top, asynchronous op, copy or None); for a feed of a partial
+        # run the prefix is empty and its index stands for the copy.
+        self.receives: list[tuple[str, str, int, Any]] = []
+        # Segments that wait for nothing.
+        self.ready: list[int] = []
+        # Something in it may hold a thread for long: it never runs on the baton.
+        self.holds = False
+        # It sends or receives.
+        self.meets = False
+        # Nothing in it waits.
+        self.sync = True
+        self.partial = False
+        # Smoothed seconds of computing per run; negative: never ran.
+        self.busy_s = -1.0
+
+    def observe(self, seconds: float) -> None:
+        """Take in how long a run computed."""
+        known = self.busy_s
+        self.busy_s = seconds if known < 0 else known + 0.25 * (seconds - known)
+
+    def call(self, args: Sequence[Any], frame: Any) -> list[Any]:
+        """Run a plan in which nothing waits; its outputs in order. `frame` is where it stands."""
+        slots = self.template.copy()
+        for slot, index in self.feeds:
+            slots[slot] = args[index]
+        run = interpret if frame.run.ctx.trace is None else interpret_traced
+        for chunks in self.chunks:
+            for code in chunks:
+                run(code, slots, frame)
+        return [slots[slot] for slot, _ in self.fetches]
+
+
+def suits(x: Any, y: Any) -> bool:
+    """True if nobody else has the array `x`, so that a kernel may write over it a result shaped like `x` and `y`."""
+    if y is not None and x.shape != y.shape and y.shape != ():
+        return False
+    flags = x.flags
+    return bool(flags.owndata and flags.writeable)
+
+
+def _count(slots: list[Any]) -> int:
+    x = slots[0]
+    return sys.getrefcount(x)
+
+
+# What the interpreter counts for a value that only its slot holds.
+_LONE = _count([np.empty(1)])
+
+
+def interpret(code: list[Instruction], slots: list[Any], frame: Any) -> None:
+    """Run `code` over `slots`. An exception leaves as an OpError that names the node.
+
+    A Busy leaves as it is, with `frame.at` set to the instruction that raised it and did nothing. `frame.run` is the
+    run.
+    """
+    array = np.ndarray
+    count = sys.getrefcount
+    instruction = None
+    try:
+        for instruction in code:
+            kind, fn, a, b, out, free, _ = instruction
+            if kind == 0:
+                slots[out] = fn(slots[a], slots[b])
+            elif kind == 1:
+                slots[out] = fn(slots[a])
+            elif kind == 2:
+                slots[out] = fn(*[slots[i] for i in a])
+            elif kind == 3:
+                x = slots[a]
+                if type(x) is array and count(x) == _LONE and suits(x, slots[b]):
+                    slots[out] = fn(x, slots[b], out=x)
+                else:
+                    slots[out] = fn(x, slots[b])
+                del x
+            elif kind == 4:
+                x = slots[b]
+                if type(x) is array and count(x) == _LONE and suits(x, slots[a]):
+                    slots[out] = fn(slots[a], x, out=x)
+                else:
+                    slots[out] = fn(slots[a], x)
+                del x
+            elif kind == 5:
+                x = slots[a]
+                if type(x) is array and count(x) == _LONE and suits(x, None):
+                    slots[out] = fn(x, out=x)
+                else:
+                    slots[out] = fn(x)
+                del x
+            elif kind == 6:
+                slots[out] = fn()
+            elif kind == 7:
+                fn(*[slots[i] for i in a])
+            elif kind == 8:
+                for i, value in zip(out, fn(*[slots[i] for i in a])):
+                    slots[i] = value
+            elif kind == 9:
+                frame.run.send(frame, slots[a] if a >= 0 else NOTHING, fn, b)
+            elif kind == 12:
+                for i, value in zip(out, fn.now(frame, [slots[i] for i in a])):
+                    slots[i] = value
+            elif kind == 13:
+                frame.run.fetched(b, slots[a])
+            else:
+                frame.run.begin(frame, kind, fn, [slots[i] for i in a], out)
+            if free is not None:
+                for i in free:
+                    slots[i] = None
+    except Busy:
+        frame.at = instruction
+        raise
+    except Exception as exc:
+        assert instruction is not None
+        error = errors.with_node(errors.wrap(exc), instruction[6])
+        raise error from error.__cause__
+
+
+def interpret_traced(code: list[Instruction], slots: list[Any], frame: Any) -> None:
+    """`interpret` that tells the step's trace when each instruction began and how long it took."""
+    run = frame.run
+    trace, device = run.ctx.trace, run.plan.device
+    for instruction in code:
+        start = clock.perf()
+        interpret([instruction], slots, frame)
+        trace.append((device, instruction[6], start, clock.perf() - start))

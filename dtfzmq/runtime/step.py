@@ -1,0 +1,104 @@
+"""One step on one task: its identity, its errors, and how it ends early."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from dtfzmq.base import errors
+from dtfzmq.base.threads import Runner
+
+
+class Exchange(Protocol):
+    """Where the tensors of a step meet (runtime/rendezvous). On the baton."""
+
+    def send(self, key: str, value: Any) -> None:
+        """Hand a value to whoever receives `key` here."""
+
+    def recv(self, key: str, deliver: Callable[[Any, errors.OpError | None], None]) -> None:
+        """Have `deliver(value, error)` called, on the baton, at once or later."""
+
+    def abort(self, error: errors.OpError) -> None:
+        """Fail every receiver, waiting or to come."""
+
+
+class Pusher(Protocol):
+    """What carries tensors to another task: a link."""
+
+    def push(self, step: int, items: list[tuple[str, Any]]) -> None:
+        """Send (key, value) pairs, whose values are frozen. On the baton."""
+
+
+class StepContext:
+    """What the plans of one step on one task share.
+
+    `loop`, `runner`: where calls come back to and where long work goes. `exchange`: None for a part that neither
+    sends nor receives. `route(task)`: the link to a task. `trace`: a list that gets (device, node, op, start,
+    seconds) per kernel, or None. The first error that is not derived is the step's.
+    """
+
+    def __init__(
+        self,
+        step: int,
+        loop: Any,
+        runner: Runner,
+        exchange: Exchange | None = None,
+        route: Callable[[str], Pusher] | None = None,
+        trace: list[tuple[str, str, float, float]] | None = None,
+    ) -> None:
+        self.step = step
+        self.loop = loop
+        self.runner = runner
+        self.exchange = exchange
+        self.route = route
+        self.trace = trace
+        self.error: errors.OpError | None = None
+        self._lock = threading.Lock()
+        self._watchers: dict[int, Callable[[], None]] = {}
+        self._tokens = 0
+        self._timer: Any = None
+
+    def cancel(self, error: errors.OpError) -> None:
+        """End the step:
+
+        blocked kernels wake, receives fail, no further kernel starts. Any thread; repeats are harmless.
+        """
+        with self._lock:
+            first = self.error is None
+            if first or (self.error is not None and self.error.derived and not error.derived):
+                self.error = error
+            watchers = list(self._watchers.values()) if first else []
+            self._watchers.clear()
+        if first and self.exchange is not None:
+            self.loop.call_soon(self.exchange.abort, error)
+        for fn in watchers:
+            fn()
+
+    def on_cancel(self, fn: Callable[[], None]) -> int:
+        """Call `fn` once when the step is cancelled, at once if it is. Any thread. Returns a token for `off_cancel`."""
+        with self._lock:
+            self._tokens += 1
+            token = self._tokens
+            if self.error is None:
+                self._watchers[token] = fn
+                return token
+        fn()
+        return token
+
+    def off_cancel(self, token: int) -> None:
+        """Forget a watcher. Any thread; unknown tokens are ignored."""
+        self._watchers.pop(token, None)
+
+    def set_deadline(self, when: float, text: str = "Operation timed out.") -> None:
+        """Cancel the step as DeadlineExceeded at `when` on the loop's clock, unless closed before. On the baton."""
+        self._timer = self.loop.call_at(when, self._expire, text)
+
+    def close(self) -> None:
+        """The step is over here: no deadline strikes any more. On the baton."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _expire(self, text: str) -> None:
+        self.cancel(errors.DeadlineExceededError(None, None, text))
