@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from dtfzmq.base import errors, names
 from dtfzmq.graph.node import Node, Subgraph
+from dtfzmq.ops import families
 from dtfzmq.plan.partition import partition_by_device
 from dtfzmq.runtime.compile import compile_function, compile_nodes
 from dtfzmq.runtime.kernel_env import KernelEnv
 from dtfzmq.runtime.plan import Plan
 from dtfzmq.runtime.resources import ResourceManager
+
+# Kernels are found by op name, so every op must be declared before a part comes.
+OPS = families.FAMILIES
 
 if TYPE_CHECKING:
     from dtfzmq.cluster.worker import Worker
