@@ -1,0 +1,282 @@
+"""TensorFlow 1's distributed runtime over ZeroMQ: ``import dtfzmq as tf``.
+
+This module holds public names alone. Where a thing lives: ``base`` errors, dtypes, the loop; ``graph`` and ``wire``;
+``ops``, ``plan`` and ``runtime``; ``cluster`` and ``variables``; ``client``; ``train``; ``cli`` and ``compat``.
+"""
+
+from dtfzmq import train
+from dtfzmq.base import errors
+from dtfzmq.base.dtypes import (
+    DType,
+    as_dtype,
+    bfloat16,
+    complex64,
+    complex128,
+    double,
+    float16,
+    float32,
+    float64,
+    half,
+    int8,
+    int16,
+    int32,
+    int64,
+    resource,
+    string,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    variant,
+)
+from dtfzmq.base.dtypes import bool_ as bool  # TensorFlow's name
+from dtfzmq.base.errors import OpError
+from dtfzmq.base.names import DeviceSpec
+from dtfzmq.base.shapes import Dimension, TensorShape
+from dtfzmq.client.config import ConfigProto, GPUOptions, GraphOptions, OptimizerOptions, RunOptions
+from dtfzmq.client.metadata import RunMetadata
+from dtfzmq.client.session import InteractiveSession, Session
+from dtfzmq.client.stack import get_default_session
+from dtfzmq.compat import app, initializers, logging, losses, nn, random
+from dtfzmq.graph.convert import convert_to_tensor, register_tensor_conversion_function
+from dtfzmq.graph.graph import Graph, get_default_graph, reset_default_graph
+from dtfzmq.graph.indexed import IndexedSlices
+from dtfzmq.graph.keys import GraphKeys
+from dtfzmq.graph.scopes import (
+    add_to_collection,
+    add_to_collections,
+    colocate_with,
+    container,
+    control_dependencies,
+    device,
+    get_collection,
+    get_collection_ref,
+    get_seed,
+    init_scope,
+    name_scope,
+    op_scope,
+    set_random_seed,
+)
+from dtfzmq.graph.shape_rules import constant_value
+from dtfzmq.graph.tensor import Operation, Tensor
+from dtfzmq.ops.accumulators import ConditionalAccumulator, ConditionalAccumulatorBase, SparseConditionalAccumulator
+from dtfzmq.ops.array import (
+    broadcast_static_shape,
+    broadcast_to,
+    concat,
+    expand_dims,
+    invert_permutation,
+    matrix_transpose,
+    pack,
+    parallel_stack,
+    rank,
+    reshape,
+    shape,
+    shape_n,
+    size,
+    split,
+    squeeze,
+    stack,
+    tile,
+    transpose,
+    unpack,
+    unstack,
+)
+from dtfzmq.ops.cast import bitcast, cast, saturate_cast, to_bfloat16, to_double, to_float, to_int32, to_int64
+from dtfzmq.ops.clip import clip_by_average_norm, clip_by_global_norm, clip_by_norm, clip_by_value, global_norm, norm
+from dtfzmq.ops.constants import (
+    constant,
+    eye,
+    fill,
+    identity,
+    identity_n,
+    lin_space,
+    linspace,
+    no_op,
+    ones,
+    ones_like,
+    placeholder,
+    placeholder_with_default,
+    range,
+    stop_gradient,
+    zeros,
+    zeros_like,
+)
+from dtfzmq.ops.data_flow import FIFOQueue, PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
+from dtfzmq.ops.elementwise import (
+    abs,
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atanh,
+    ceil,
+    cos,
+    cosh,
+    exp,
+    expm1,
+    floor,
+    inv,
+    is_finite,
+    is_inf,
+    is_nan,
+    log,
+    log1p,
+    logical_not,
+    neg,
+    negative,
+    reciprocal,
+    rint,
+    round,
+    rsqrt,
+    sigmoid,
+    sign,
+    sin,
+    sinh,
+    sqrt,
+    square,
+    tan,
+    tanh,
+)
+from dtfzmq.ops.gradients import AggregationMethod, gradients, hessians
+from dtfzmq.ops.grouping import group, tuple
+from dtfzmq.ops.math import (
+    accumulate_n,
+    add,
+    add_n,
+    atan2,
+    div,
+    div_no_nan,
+    divide,
+    equal,
+    floor_div,
+    floordiv,
+    floormod,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    logical_and,
+    logical_or,
+    logical_xor,
+    maximum,
+    minimum,
+    mod,
+    mul,
+    multiply,
+    not_equal,
+    pow,
+    realdiv,
+    scalar_mul,
+    squared_difference,
+    sub,
+    subtract,
+    truediv,
+    truncatediv,
+    truncatemod,
+)
+from dtfzmq.ops.matmul import batch_matmul, matmul, matvec, tensordot
+from dtfzmq.ops.random import (
+    multinomial,
+    random_crop,
+    random_normal,
+    random_shuffle,
+    random_uniform,
+    truncated_normal,
+)
+from dtfzmq.ops.reductions import (
+    arg_max,
+    arg_min,
+    argmax,
+    argmin,
+    count_nonzero,
+    reduce_all,
+    reduce_any,
+    reduce_logsumexp,
+    reduce_max,
+    reduce_mean,
+    reduce_min,
+    reduce_prod,
+    reduce_sum,
+)
+from dtfzmq.ops.slicing import (
+    batch_gather,
+    boolean_mask,
+    cumprod,
+    cumsum,
+    gather,
+    gather_nd,
+    meshgrid,
+    one_hot,
+    pad,
+    reverse,
+    reverse_v2,
+    scatter_nd,
+    sequence_mask,
+    slice,
+    strided_slice,
+    where,
+)
+from dtfzmq.ops.state import (
+    assign,
+    assign_add,
+    assign_sub,
+    count_up_to,
+    scatter_add,
+    scatter_div,
+    scatter_max,
+    scatter_min,
+    scatter_mul,
+    scatter_sub,
+    scatter_update,
+)
+from dtfzmq.variables.initializers import (
+    constant_initializer,
+    glorot_normal_initializer,
+    glorot_uniform_initializer,
+    ones_initializer,
+    random_normal_initializer,
+    random_uniform_initializer,
+    truncated_normal_initializer,
+    uniform_unit_scaling_initializer,
+    variance_scaling_initializer,
+    zeros_initializer,
+)
+from dtfzmq.variables.listing import (
+    all_variables,
+    assert_variables_initialized,
+    global_variables,
+    global_variables_initializer,
+    initialize_all_variables,
+    initialize_local_variables,
+    initialize_variables,
+    is_variable_initialized,
+    local_variables,
+    local_variables_initializer,
+    model_variables,
+    moving_average_variables,
+    report_uninitialized_variables,
+    trainable_variables,
+    variables_initializer,
+)
+from dtfzmq.variables.partitions import (
+    fixed_size_partitioner,
+    min_max_variable_partitioner,
+    variable_axis_size_partitioner,
+)
+from dtfzmq.variables.scope import (
+    VariableScope,
+    get_local_variable,
+    get_variable,
+    get_variable_scope,
+    no_regularizer,
+    variable_creator_scope,
+    variable_op_scope,
+    variable_scope,
+)
+from dtfzmq.variables.store import AUTO_REUSE
+from dtfzmq.variables.variable import Variable
+
+newaxis = None
+__version__ = "0.1.0"
