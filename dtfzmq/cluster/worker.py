@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -226,7 +227,7 @@ class Worker:
             "parts_run": self.parts_run,
             "running": [{"step": s.id, "age": now - s.started} for s in self.steps.values()],
             "resources": self.resources.statistics(),
-            "rendezvous": self.rendezvous.statistics(),
+            "rendezvous": dataclasses.asdict(self.rendezvous.statistics()),
         }
 
     def _session(self, handle: str) -> WorkerSession:
