@@ -119,6 +119,7 @@ class Endpoint:
         self._all: dict[Link, None] = {}
         self._lost: dict[str, None] = {}
         self._count = itertools.count(1)
+        self._pushed: dict[int, list[Any]] = {}
         self._listener: Listener | None = None
         self._owing: set[Link] = set()
         self._owing_timer: Any = None
@@ -166,6 +167,11 @@ class Endpoint:
         """All links that are not lost."""
         return list(self._all)
 
+    def forget(self, step: int) -> None:
+        """A step is over: every link that carried a push of it forgets it. Must be called for each step that pushed."""
+        for link in self._pushed.pop(step, ()):
+            link.forget(step)
+
     def close(self, reason: str = "it was shut down") -> None:
         """Tell all peers, end all links, give the address back. Calls that wait fail with CancelledError."""
         if self.closed:
@@ -210,6 +216,14 @@ class Endpoint:
         owing, self._owing = self._owing, set()
         for link in sorted(owing, key=lambda item: item.generation):
             link.acknowledge()
+
+    def pushed(self, step: int, link: Any) -> None:
+        """A link carries its first push of a step."""
+        links = self._pushed.get(step)
+        if links is None:
+            self._pushed[step] = [link]
+        else:
+            links.append(link)
 
     def push_lost(self, link: Any, step: int, error: errors.OpError) -> None:
         """See Service."""
@@ -346,5 +360,6 @@ class Endpoint:
         return {
             "pool": vars(self._pool.statistics()),
             "links": [vars(link.statistics()) for link in self._all],
+            "steps": len(self._pushed),
             "up": sum(link.state == UP for link in self._all),
         }

@@ -165,37 +165,34 @@ class Link(Traffic):
         self.incarnation = who.incarnation
         if channel.dialled:
             self._diallers[channel.kind].succeeded(channel)
-        if channel.kind == BULK:
-            if not channel.dialled:
-                self._supersede(self.bulks)
-            self.bulks.append(channel)
-            self.pump_bulk()
-            return
+        lanes = self.bulks if channel.kind == BULK else self.controls
+        before = lanes[0] if lanes else None
         if not channel.dialled:
             # Who dials has one lane of a kind at a time: an earlier one that came from there is dead.
-            self._supersede(self.controls)
+            for old in [c for c in lanes if not c.dialled]:
+                lanes.remove(old)
+                old.close()
+        lanes.append(channel)
+        if channel.kind == BULK:
+            if lanes[0] is not before:
+                self.sending.lane_ended()
+            self.pump_bulk()
+            return
         fresh = self.state != UP
-        self.controls.append(channel)
         self.outbox.acknowledge(received)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self.state = UP
+        if lanes[0] is not before:
+            self._repeat()
         if fresh:
             if self._diallers[CONTROL].channel is not channel:
                 self._diallers[CONTROL].stop()
-            self._repeat()
             if not channel.lane.by_reference and (channel.dialled or not self.peer.address):  # type: ignore[union-attr]
                 self._dial_bulk()
             self.endpoint.link_up(self)
         self._pump()
-
-    def _supersede(self, channels: list[Channel]) -> None:
-        for old in [c for c in channels if not c.dialled]:
-            channels.remove(old)
-            old.close()
-            if channels is self.bulks:
-                self.sending.lane_ended()
 
     def _dial_bulk(self) -> None:
         if not self.bulks and self.state == UP:
@@ -399,9 +396,8 @@ class Link(Traffic):
         self.controls.clear()
         self.bulks.clear()
         self.endpoint.link_lost(self)
-        steps = self.outbox.steps() | {item.step for item in self.sending.all.values() if item.step > 0}
-        for _ in self.outbox.clear():
-            pass
+        steps, self.steps = self.steps, set()
+        self.outbox.clear()
         self.sending.clear()
         self._end_waits(error)
         for step in sorted(steps):

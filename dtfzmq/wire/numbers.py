@@ -7,7 +7,7 @@ one, in order, under its old numbers; the receiver drops what it has.
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from dtfzmq.base import errors
@@ -115,18 +115,8 @@ class Outbox:
             self.flying_bytes -= flying.popleft().nbytes
         return len(flying) != before
 
-    def steps(self) -> set[int]:
-        """Steps with messages that the peer may not have."""
-        found = {item.step for item in self.flying if item.step}
-        found.update(self._steps)
-        return found
-
-    def clear(self) -> Iterator[Message]:
-        """Give up everything, for a link that is lost; yields what it was."""
-        yield from self.flying
-        yield from self._first
-        for queue in self._steps.values():
-            yield from queue
+    def clear(self) -> None:
+        """Give up everything, for a link that is lost."""
         self.flying.clear()
         self._first.clear()
         self._steps.clear()

@@ -44,6 +44,7 @@ class Traffic(abc.ABC):
         self.serving: dict[int, Reply] = {}
         self.controls: list[Channel] = []
         self.bulks: list[Channel] = []
+        self.steps: set[int] = set()
         self.error: errors.OpError | None = None
         self.bytes_out = 0
         self.bytes_in = 0
@@ -100,10 +101,16 @@ class Traffic(abc.ABC):
             )
 
     def push(self, step: int, items: Pushed) -> None:
-        """Send tensors of a step to the peer's rendezvous; small ones together, large ones announced. Frozen values."""
+        """Send tensors of a step to the peer's rendezvous; small ones together, large ones announced. Frozen values.
+
+        Until `forget`, the loss of the link is the loss of the step: what arrived at a process is gone with it.
+        """
         if self.error is not None:
             self.loop.call_soon(self.endpoint.push_lost, self, step, self.error)
             return
+        if step not in self.steps:
+            self.steps.add(step)
+            self.endpoint.pushed(step, self)
         reference = bool(self.controls) and self.controls[0].lane.by_reference  # type: ignore[union-attr]  # live
         keys: list[str] = []
         values: list[Any] = []
@@ -125,6 +132,7 @@ class Traffic(abc.ABC):
 
     def forget(self, step: int) -> None:
         """A step is over: drop what waits for it here and tell the peer of what it was promised."""
+        self.steps.discard(step)
         self.outbox.forget(step)
         dropped = self.sending.drop_step(step) if self.sending.all else ()
         if dropped and self.error is None:

@@ -1,0 +1,127 @@
+"""Random steps over endpoints and rendezvous under every fault that links know, by seed, against invariants.
+
+``pytest tests/sim --seeds 1000`` runs many seeds, ``--seed N`` replays one.
+"""
+
+from __future__ import annotations
+
+import collections
+import random
+
+import pytest
+
+from dtfzmq.base import errors
+from tests.kit.simworld import World
+
+FAULTS = ("lane ended", "messages lost", "killed", "stopped", "cut", "slow")
+
+
+def scenario(seed: int) -> World:
+    """One seed: steps begin at random moments while faults strike; then peace, so that everything must come to an end."""
+    world = World(seed, tasks=random.Random(seed).choice((2, 3, 4)))
+    rng = world.rng
+    for number in range(1, rng.randrange(8, 25)):
+        world.loop.call_later(rng.random() * 4.0, _begin, world, number)
+    if seed % 8:  # every eighth seed is a peaceful one
+        for _ in range(rng.randrange(1, 8)):
+            world.loop.call_later(rng.random() * 5.0, _strike, world)
+    world.loop.run(6.0)
+    _peace(world)
+    world.loop.run(40.0)
+    check(world)
+    return world
+
+
+def _begin(world: World, number: int) -> None:
+    rng = world.rng
+    living = [name for name in world.names if world.tasks[name].alive and not world.tasks[name].host.loop.stopped]
+    if len(living) < 1:
+        return
+    master = rng.choice(living)
+    edges = []
+    for _ in range(rng.randrange(1, 7)):
+        source, target = rng.sample(world.names, 2)
+        edges.append((source, target, rng.choice((0, 1, 40, 200, 257, 600, 3000, 9000))))
+    delays = {name: rng.choice((0.0, 0.0, 0.01, 0.5)) for name in world.names}
+    step = world.run_step(number, master, edges, delays, rng.choice((0, 0, 100, 5000)))
+    if rng.random() < 0.15:
+        world.loop.call_later(rng.random() * 0.05, world.cancel, step)
+
+
+def _strike(world: World) -> None:
+    rng, net = world.rng, world.net
+    kind = rng.choice(("lane", "lane", "lane", "kill", "stop", "cut", "slow"))
+    name = rng.choice(world.names)
+    task = world.tasks[name]
+    if kind == "lane" and net.pairs():
+        net.end_lane(rng.choice(net.pairs()))
+    elif kind == "kill" and task.alive:
+        net.kill(task.host)
+        world.loop.call_later(rng.choice((0.05, 0.5, 3.0)), _restart, world, name)
+    elif kind == "stop" and task.alive and not task.host.loop.stopped:
+        net.stop(task.host)
+        world.loop.call_later(rng.choice((0.1, 1.5, 4.0)), net.resume, task.host)
+    elif kind == "cut":
+        one, other = rng.sample(world.names, 2)
+        net.cut(one, other)
+        world.loop.call_later(rng.choice((0.3, 1.5, 4.0)), net.heal, one, other)
+    elif kind == "slow":
+        net.slow(name, 50.0)
+        world.loop.call_later(1.0, net.slow, name, 1.0)
+
+
+def _restart(world: World, name: str) -> None:
+    if not world.tasks[name].alive:
+        world.start(name)
+
+
+def _peace(world: World) -> None:
+    for i, one in enumerate(world.names):
+        _restart(world, one)
+        world.net.slow(one, 1.0)
+        world.net.resume(world.tasks[one].host)
+        for other in world.names[:i]:
+            world.net.heal(one, other)
+
+
+def check(world: World) -> None:
+    """The invariants."""
+    assert not world.problems, world.problems
+    for step in world.steps.values():
+        if not step.master.alive:
+            continue
+        assert step.over, f"step {step.number} of {step.master.name} never ended: {step.results}"
+        if step.error is not None and not step.cancelled:
+            _names_the_link(world, step.error)
+        if step.error is None:
+            world.counts["step done"] += 1
+        else:
+            world.counts["step failed"] += 1
+    assert not world.leftovers(), world.leftovers()
+
+
+def _names_the_link(world: World, error: errors.OpError) -> None:
+    """A step that lost a push or a part says between whom, and why."""
+    text = error.message
+    named = [name for name in world.names if name in text]
+    over = "is over on this task" in text or "cannot run here" in text
+    assert over or "probably restarted" in text or (len(named) == 2 and ": " in text) or "there is no lane" in text, text
+
+
+def test_every_seed_keeps_the_invariants(request: pytest.FixtureRequest) -> None:
+    one = request.config.getoption("--seed")
+    seeds = [one] if one is not None else range(request.config.getoption("--seeds"))
+    counts: collections.Counter[str] = collections.Counter()
+    for seed in seeds:
+        try:
+            world = scenario(seed)
+        except BaseException as exc:
+            exc.args = (f"seed {seed}: {exc}",)
+            raise
+        counts.update(world.counts)
+        counts.update(world.net.counts)
+    print("\n" + ", ".join(f"{what}: {n}" for what, n in sorted(counts.items())))
+    assert counts["step done"] > 0
+    if len(seeds) >= 20:
+        missing = [fault for fault in (*FAULTS, "link lost", "push lost", "step failed") if not counts[fault]]
+        assert not missing, f"these faults never happened: {missing}"
