@@ -9,15 +9,15 @@ Rules: code that runs on the baton never blocks; long work goes to a pool and co
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # signal wraps it in enums, which costs 3 us a call
 import collections
 import contextlib
 import heapq
 import itertools
 import logging
 import os
-import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from dtfzmq.base import clock, errors, threads
@@ -143,7 +143,7 @@ class Loop:
         self._holder = 0
         self._wanting = 0
         self._followers = 0
-        self._polling = False
+        self._struck = False
         self._ready: collections.deque[tuple[Callable[..., None], tuple[Any, ...]]] = collections.deque()
         self._timers: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
@@ -207,23 +207,33 @@ class Loop:
 
     # -- callers ------------------------------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the baton for a few microseconds to run core code directly; what it makes ready runs before it ends.
+    def held(self) -> _Held:
+        """``with loop.held():`` - hold the baton for a few microseconds to run core code directly.
 
-        A thread that holds the baton already just goes on. Ctrl-C strikes after the baton is given back, never amid
-        core code.
+        What the block makes ready runs before it ends. A thread that holds the baton already just goes on. Ctrl-C
+        strikes after the baton is given back, never amid core code.
         """
-        if self.held_here():
-            yield
-            return
-        with self._deferred_interrupt():
+        return _Held(self)
+
+    def call(self, completion: Completion, timeout: float | None, fn: Callable[..., None], *args: Any) -> Any:
+        """Run `fn(*args)` on the baton and then `wait` for `completion`, without giving the baton away in between."""
+        if self._holder == threading.get_ident():
+            raise RuntimeError("A wait on the thread that runs the core would never end.")
+        deadline = None if timeout is None else clock.now() + timeout
+        before = self._defer()
+        try:
             self._take()
             try:
-                yield
+                fn(*args)
                 self._run_ready()
+                self._turns(completion, deadline)
             finally:
                 self._give()
+        finally:
+            self._undefer(before)
+        if completion.done:
+            return completion.result()
+        return self._wait(completion, deadline)
 
     def wait(self, completion: Completion, timeout: float | None = None) -> Any:
         """Block until `completion` is done and return its result or raise its error. Never call it on the baton.
@@ -234,7 +244,9 @@ class Loop:
         if self.held_here():
             raise RuntimeError("A wait on the thread that runs the core would never end.")
         self.check_process()
-        deadline = None if timeout is None else clock.now() + timeout
+        return self._wait(completion, None if timeout is None else clock.now() + timeout)
+
+    def _wait(self, completion: Completion, deadline: float | None) -> Any:
         while not completion.done:
             if completion.work is not None:
                 self._run_offloaded(completion)
@@ -255,18 +267,25 @@ class Loop:
 
     def _lead(self, completion: Completion, deadline: float | None) -> bool:
         """Poll as the holder until done; False at once if another thread is at it and should go on."""
-        with self._deferred_interrupt() as interrupted:
+        before = self._defer()
+        try:
             if self._wanting or not self._take_from_io_thread():
                 return False
             try:
-                while not completion.done and completion.work is None and not self._wanting and not interrupted:
-                    left = None if deadline is None else deadline - clock.now()
-                    if left is not None and left <= 0:
-                        break
-                    self._turn(left, completion)
+                self._turns(completion, deadline)
             finally:
                 self._give()
+        finally:
+            self._undefer(before)
         return True
+
+    def _turns(self, completion: Completion, deadline: float | None) -> None:
+        """Run and poll as the holder until `completion` is done, has work, or somebody else wants the baton."""
+        while not completion.done and completion.work is None and not self._wanting and not self._struck:
+            left = None if deadline is None else deadline - clock.now()
+            if left is not None and left <= 0:
+                break
+            self._turn(left, completion)
 
     def _follow(self, completion: Completion, deadline: float | None) -> None:
         """Wait for the holder to complete it; a lost holder is made up for by the I/O thread."""
@@ -282,29 +301,28 @@ class Loop:
             self._followers -= 1
             completion._event = None
 
-    @contextlib.contextmanager
-    def _deferred_interrupt(self) -> Iterator[list[int]]:
-        """Ctrl-C inside the block is remembered, ends a poll, and strikes when the block ends."""
-        struck: list[int] = []
-        if threading.current_thread() is not threading.main_thread():
-            yield struck
-            return
+    def _defer(self) -> Any:
+        """From now on Ctrl-C (main thread only) is remembered and ends a poll; returns what to give `_undefer`."""
+        if threading.get_ident() != threading.main_thread().ident:
+            return None
+        before = _signal.getsignal(_signal.SIGINT)
+        if not callable(before):
+            return None
+        self._struck = False
+        _signal.signal(_signal.SIGINT, self._remember)
+        return before
 
-        def remember(number: int, frame: Any) -> None:
-            struck.append(number)
-            self.poller.wake()
+    def _undefer(self, before: Any) -> None:
+        """Ctrl-C strikes again; now, if it came meanwhile."""
+        if before is not None:
+            _signal.signal(_signal.SIGINT, before)
+            if self._struck:
+                self._struck = False
+                before(_signal.SIGINT, None)
 
-        before = signal.getsignal(signal.SIGINT)
-        if before is None or not callable(before):
-            yield struck
-            return
-        signal.signal(signal.SIGINT, remember)
-        try:
-            yield struck
-        finally:
-            signal.signal(signal.SIGINT, before)
-            if struck:
-                before(signal.SIGINT, None)
+    def _remember(self, number: int, frame: Any) -> None:
+        self._struck = True
+        self.poller.wake()
 
     # -- the holder ---------------------------------------------------------------------------------------------------
 
@@ -423,3 +441,39 @@ class Loop:
             resume.clear()
             if not roused and self._wanting == 0 and not self._baton.locked():
                 return
+
+
+class _Held:
+    """See Loop.held."""
+
+    __slots__ = ("_before", "_loop", "_nested")
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._before: Any = None
+        self._nested = False
+
+    def __enter__(self) -> None:
+        loop = self._loop
+        if loop._holder == threading.get_ident():
+            self._nested = True
+            return
+        self._before = loop._defer()
+        try:
+            loop._take()
+        except BaseException:
+            loop._undefer(self._before)
+            raise
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if self._nested:
+            return
+        loop = self._loop
+        try:
+            try:
+                if kind is None:
+                    loop._run_ready()
+            finally:
+                loop._give()
+        finally:
+            loop._undefer(self._before)

@@ -179,9 +179,7 @@ class BaseSession:
         answer = Answer()
         loop = self._loop
         try:
-            with loop.held():
-                self._connection.ask(message, answer)
-            done = loop.wait(answer, left + _GRACE_S if left else None)
+            done = loop.call(answer, left + _GRACE_S if left else None, self._connection.ask, message, answer)
         except errors.OpError as error:
             if not answer.done:
                 self._cancel(run, answer)

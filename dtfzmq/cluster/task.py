@@ -65,7 +65,7 @@ class Task:
     ) -> None:
         self.loop = loop
         self.name = name
-        rng = rng or random.SystemRandom()
+        rng = rng or random.Random(random.SystemRandom().getrandbits(128))
         self._pool = None if runner is not None else threads.Pool("dtfzmq-run")
         self._runner: threads.Runner = runner or self._pool  # type: ignore[assignment]  # one of them is there
         config = config or ConfigProto()

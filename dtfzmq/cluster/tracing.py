@@ -43,7 +43,7 @@ def nbytes(value: Any) -> int:
 
 
 def account(
-    ops: list[tuple[str, str, str, float, float]] | None, exchange: TracedExchange | None, nodes: list[Node], trace: int
+    ops: list[tuple[str, str, float, float]] | None, exchange: TracedExchange | None, nodes: list[Node], trace: int
 ) -> dict[str, Any]:
     """Plain data of one part: "ops" as (device, node, label, start, end, thread), "bytes" received by task, "graphs".
 
@@ -53,9 +53,9 @@ def account(
     moved: dict[str, int] = {}
     kinds = {node.name: node.op for node in nodes}
     epoch = clock.wall() - clock.perf()
-    for device, name, kind, start, seconds in ops or ():
+    for device, name, start, seconds in ops or ():
         begin = epoch + start
-        rows.append((device, name, f"{name} = {kinds.get(name, kind)}", begin, begin + seconds, 0))
+        rows.append((device, name, f"{name} = {kinds.get(name, '')}", begin, begin + seconds, 0))
     for text, start, seconds, count in exchange.received if exchange is not None else ():
         key = RendezvousKey.parse(text)
         rate = count * 8 / 1e6 / max(seconds, 1e-9)
