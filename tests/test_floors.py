@@ -19,7 +19,7 @@ FLOORS = {
     "cli": 6, "compat": 6, "": 6,
 }  # fmt: skip
 FILES = sorted(PACKAGE.rglob("*.py"))
-MAX_LINES = 450
+MAX_LINES = 460
 # Modules that may be imported in some folders or files only.
 OWNERS = {
     "zmq": ("wire/",),
@@ -134,7 +134,7 @@ def test_every_folder_has_a_floor() -> None:
         ("cluster/a.py", "import os\nos.environ['A']"),
         ("wire/a.py", "eval('1')"),
         ("wire/a.py", "numpy.load(f, allow_pickle=True)"),
-        ("wire/a.py", "\n" * 451),
+        ("wire/a.py", "\n" * 461),
     ],
 )
 def test_a_violation_is_seen(name: str, source: str) -> None:

@@ -152,7 +152,7 @@ def test_a_busy_port_is_named(processes: Processes) -> None:
     ("arguments", "text"),
     [
         (["--cluster", "ps=127.0.0.1:1;worker=127.0.0.1:2"], "job_name"),
-        (["--cluster", "ps=127.0.0.1:1", "--job", "qs"], "qs"),
+        (["--cluster", "ps=127.0.0.1:1", "--job", "qs", "--task", "0"], "qs"),
         (["--cluster", "ps=127.0.0.1:1", "--job", "ps", "--task", "4"], "4"),
         (["--cluster", "nonsense"], "nonsense"),
         (["--cluster", "ps=127.0.0.1:0", "--devices", "two"], "two"),
