@@ -10,11 +10,14 @@ from dtfzmq.graph.opdef import OpDef
 from dtfzmq.ops import (
     activations,
     array,
+    branching,
     broadcasting,
     cast,
     clip,
     constants,
+    control,
     elementwise,
+    flow_grad,
     gradients,
     grouping,
     indexed_slices,
@@ -61,8 +64,8 @@ def _is_of_state(definition: OpDef) -> bool:
 
 OF_STATE: Final = frozenset(d.name for d in registry.all_ops() if _is_of_state(d))  # state, training, queue_ops
 DECLARED: Final = frozenset(d.name for d in registry.all_ops()) - OF_STATE  # of these families and what they import
-WITHOUT_KERNEL: Final = frozenset[str]()  # what the compiler carries out itself
-WITHOUT_SAMPLES: Final = WITHOUT_KERNEL
+WITHOUT_KERNEL: Final = frozenset({"If", "While", "_Arg", "_Retval", "_Send", "_Recv"})  # what the compiler carries out itself
+WITHOUT_SAMPLES: Final = WITHOUT_KERNEL | {"ListGet", "EmptyList"}  # lists are no arrays: tests/ops/test_control.py
 
 
 _NAMESPACES: Final[dict[str, tuple[Any, ...]]] = {
@@ -79,6 +82,7 @@ _NAMESPACES: Final[dict[str, tuple[Any, ...]]] = {
         clip,
         random,
         gradients,
+        control,
     ),
     "math": (reductions, math, elementwise),
     "bitwise": (math,),

@@ -18,6 +18,8 @@ from dtfzmq.ops.raw import raw
 
 Gradient = Any  # Tensor | IndexedSlices | None
 
+SUBGRAPHS = {"If", "While"}  # their gradients are also told which inputs are wanted, by `needed=`
+
 TAKE_NONE = {  # their gradients take None for an output that nothing depends on, instead of zeros
     "If",
     "While",
@@ -112,6 +114,18 @@ def _gated(grads: list[Gradient]) -> list[Gradient]:
     ]
 
 
+def backpropagate(graph: Graph, ys: Sequence[Tensor], seeds: Sequence[Tensor], xs: Sequence[Tensor]) -> list[Gradient]:
+    """Gradients built into `graph` (the default graph), of tensors that may belong to the graph it is the backward of."""
+    return _Backward(graph, list(xs), set(), True).run(list(ys), seeds)
+
+
+def influences(x: Tensor, ys: Sequence[Tensor]) -> bool:
+    """True if some y depends on x in a way that may be differentiated."""
+    walk = _Backward(x.graph, [x], set(), False)
+    walk.between(list(ys))
+    return any(y in walk.reached for y in ys)
+
+
 class _Backward:
     """One call of `gradients`: which operations lie between, and what has arrived at each tensor."""
 
@@ -122,9 +136,10 @@ class _Backward:
         self.blocked = stops
         self.colocate = colocate
         self.arrived: dict[Tensor, list[Any]] = {}
+        self.reached: set[Tensor] = set()
 
     def run(self, ys: list[Tensor], seeds: Sequence[Any]) -> list[Gradient]:
-        between = self._between([y for y in ys if trainable(y.dtype)])
+        between = self.between([y for y in ys if trainable(y.dtype)])
         for i, (y, seed) in enumerate(zip(ys, seeds)):
             if not trainable(y.dtype):
                 continue
@@ -149,7 +164,7 @@ class _Backward:
                 self._backward_op(op, grads)
         return [results.get(x) for x in self.xs]
 
-    def _between(self, ys: list[Tensor]) -> set[Operation]:
+    def between(self, ys: list[Tensor]) -> set[Operation]:
         """Operations on a differentiable way from xs to ys that are to be differentiated."""
         above: dict[Operation, None] = {}
         stack = [y.op for y in ys]
@@ -158,7 +173,7 @@ class _Backward:
             if op not in above:
                 above[op] = None
                 stack.extend(t.op for t in op.inputs if t.op not in above)
-        reached = set(self.xs)
+        reached = self.reached = set(self.xs)
         found: set[Operation] = set()
         for op in sorted(above, key=lambda o: o._id):
             if any(t in reached and trainable(t.dtype) for t in op.inputs):
@@ -189,9 +204,15 @@ class _Backward:
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.graph.name_scope(op.name + "_grad"))
             if self.colocate:
-                stack.enter_context(self.graph.colocate_with(op))
+                if op.graph is self.graph:
+                    stack.enter_context(self.graph.colocate_with(op))
+                elif op.device:
+                    stack.enter_context(self.graph.device(op.device))
             given = self._given(op, definition, grads)
-            found = definition.grad(op, *given)
+            if op.type in SUBGRAPHS:
+                found = definition.grad(op, *given, needed=[t in self.reached for t in op.inputs])
+            else:
+                found = definition.grad(op, *given)
         found = found if isinstance(found, (list, tuple)) else (found,)
         if len(found) != len(op.inputs):
             raise ValueError(
