@@ -73,21 +73,20 @@ class DeviceTable:
 
     def refuse(self, node: str, spec: Device) -> errors.OpError:
         """Why no device fits: hidden by a filter, misspelt, or not there. Made when `find` found none."""
-        text = spec.text()
+        start = (
+            f"Cannot assign a device for operation {node}: {{{{node {node}}}}} was explicitly assigned to "
+            f"{spec.text()} but available devices are {self._list()}."
+        )
         for task in sorted(self._hidden):
             if _task_part(spec).matches(names.parse_device(task)):
                 filters = ", ".join(f"'{f}'" for f in self.filters)
                 return errors.InvalidArgumentError(
                     None,
                     None,
-                    f"Cannot assign a device for operation {node}: {{{{node {node}}}}} was explicitly assigned to {text} "
-                    f"but available devices are {self._list()}. Task {task} is hidden by this session's "
-                    f"device_filters [{filters}]; add a filter that lets it in, or place the operation elsewhere.",
+                    f"{start} Task {task} is hidden by this session's device_filters [{filters}]; add a filter that "
+                    "lets it in, or place the operation elsewhere.",
                 )
-        message = (
-            f"Cannot assign a device for operation {node}: {{{{node {node}}}}} was explicitly assigned to {text} but "
-            f"available devices are {self._list()}. Make sure the device specification refers to a valid device."
-        )
+        message = f"{start} Make sure the device specification refers to a valid device."
         if spec.type == "GPU" and not any(device.type == "GPU" for _, device in self._devices):
             message += " The requested device appears to be a GPU, but CUDA is not enabled."
         return errors.InvalidArgumentError(None, None, message + self._hint(spec))

@@ -1,6 +1,6 @@
 """How If and While nodes lay out their inputs, outputs and subgraphs; everything else in planning asks here.
 
-``If(pred, *captures; then_branch, else_branch) -> outputs of the branch taken``
+``If(pred, *captures; then_branch, else_branch, n_results) -> outputs of the branch taken``
 ``While(*variables, *captures; cond, body, n_vars, saved) -> final variables, one variant list per saved output, int32
 count``
 
@@ -25,14 +25,16 @@ def skipped_inputs(node: Node) -> int:
     return 1 if node.op == "If" else 0
 
 
-def kept_outputs(node: Node, used: set[int] | None) -> list[int]:
-    """Outputs that stay if only `used` are read (None: all, something depends on the node itself)."""
+def kept_outputs(node: Node, used: set[int], whole: bool) -> list[int]:
+    """Outputs that stay if only `used` are read; `whole`: something also depends on the node itself.
+
+    Outputs that are there for gradients alone (of an If, those from ``n_results`` on) do not count as the node itself.
+    """
     total = len(node.dtypes)
     if node.op == "If":
-        return list(range(total)) if used is None else sorted(used)
-    n_vars = node.attrs["n_vars"]
-    keep = set(range(n_vars)) | (used or set()) | {total - 1}
-    return sorted(keep)
+        results = range(node.attrs.get("n_results", total))
+        return sorted(used.union(results) if whole else used)
+    return sorted({*range(node.attrs["n_vars"]), *used, total - 1})
 
 
 def branch_outputs(node: Node, attr: str, kept: Iterable[int]) -> list[int]:
@@ -61,6 +63,8 @@ def rebuilt(
         count = len(node.dtypes) - 1
         attrs["n_vars"] = n_vars
         attrs["saved"] = tuple(range(n_vars, sum(out != count for out in kept)))
+    elif "n_results" in attrs:
+        attrs["n_results"] = sum(out < attrs["n_results"] for out in kept)
     return Node(node.name, node.op, inputs, control, device, attrs, tuple(node.dtypes[out] for out in kept))
 
 

@@ -69,8 +69,9 @@ class _Sweep:
         self.nodes = nodes
         self.fed = fed
         self.needed = bytearray(len(nodes))
-        # Read outputs of If and While nodes; None if something depends on the node itself.
-        self.used: dict[int, set[int] | None] = {}
+        # Read outputs of If and While nodes, and those on which something depends as a whole.
+        self.used: dict[int, set[int]] = {}
+        self.whole: set[int] = set()
         self.flow: dict[int, _Flow] = {}
 
     def run(self, wanted: Sequence[Endpoint], targets: Sequence[int]) -> None:
@@ -90,7 +91,7 @@ class _Sweep:
             node = nodes[i]
             inputs: Sequence[Endpoint] = node.inputs
             if node.op in flow.SUBGRAPHS:
-                self.flow[i] = inner = _Flow(node, self.used.get(i))
+                self.flow[i] = inner = _Flow(node, self.used.get(i, set()), i in self.whole)
                 inputs = inner.inputs
             for edge in inputs:
                 if fed and edge in fed:
@@ -110,11 +111,9 @@ class _Sweep:
         if self.nodes[index].op not in flow.SUBGRAPHS:
             return
         if out is None:
-            self.used[index] = None
+            self.whole.add(index)
         else:
-            known = self.used.setdefault(index, set())
-            if known is not None:
-                known.add(out)
+            self.used.setdefault(index, set()).add(out)
 
     def rebuild(self, fetches: Sequence[Endpoint]) -> Pruned:
         """The kept nodes, renumbered, with `_Arg` first and a `_Retval` per fetch last."""
@@ -161,9 +160,9 @@ class _Sweep:
 class _Flow:
     """An If or While node reduced to the outputs that are read."""
 
-    def __init__(self, node: Node, used: set[int] | None) -> None:
+    def __init__(self, node: Node, used: set[int], whole: bool) -> None:
         self.original = node
-        self.kept = flow.kept_outputs(node, used)
+        self.kept = flow.kept_outputs(node, used, whole)
         self.out_map = {old: new for new, old in enumerate(self.kept)}
         skip = flow.skipped_inputs(node)
         n_vars = node.attrs["n_vars"] if node.op == "While" else 0

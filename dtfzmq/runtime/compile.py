@@ -195,8 +195,12 @@ class _Compiler:
                 mask |= 1 << len(behind)
                 behind.append(mask)
             masks[i] = mask
+        # What a segment reads was made by segments that wait for a part of what it waits for: those come first.
+        order = sorted(segments, key=int.bit_count)
+        renumbered = {segments[mask]: number for number, mask in enumerate(order)}
+        self.segment_of = [renumbered[segment] for segment in self.segment_of]
         dependents: list[list[int]] = [[] for _ in behind]
-        for mask, segment in segments.items():
+        for segment, mask in enumerate(order):
             count = 0
             while mask:
                 # The youngest op cannot be implied by another; what it waits for is.

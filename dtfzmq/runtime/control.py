@@ -2,7 +2,7 @@
 
 Layout (attributes `then_branch`, `else_branch`, `cond`, `body` are ``graph.node.Subgraph``)::
 
-    If(pred, *captures) -> outputs of the branch taken
+    If(pred, *captures; n_results: int) -> outputs of the branch taken
     While(*variables, *captures; n_vars: int, saved: tuple[int, ...]) -> *final values, *lists, count
 
 - Both branches take the captures (``_Arg`` index i is capture i) and return the same number of values. A branch that

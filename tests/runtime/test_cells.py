@@ -204,7 +204,7 @@ def test_variables_are_shared_by_name_and_containers_cleared() -> None:
     first().assign(np.ones(2, np.float32))
     assert second() is first() and other() is not first()
     wrong = variable(manager, "", "v", "n", dtypes.int32, None)
-    with pytest.raises(errors.InternalError, match="Output 0 of type float_ref does not match declared output type int"):
+    with pytest.raises(errors.InternalError, match="type float_ref does not match declared output type int32_ref"):
         wrong()
     manager.cleanup(["c1", "unknown"])
     assert first().is_initialized()

@@ -193,13 +193,19 @@ def test_sharing_asks_for_the_same_queue() -> None:
     shapes = [TensorShape([])]
     queue.match("FIFOQueue", "n", 5, [dtypes.float32], shapes)
     for args, text in [
-        (("FIFOQueue", "n", 9, [dtypes.float32], shapes), "Shared queue 'q' has capacity 5 but requested capacity was 9"),
+        (
+            ("FIFOQueue", "n", 9, [dtypes.float32], shapes),
+            "Shared queue 'q' has capacity 5 but requested capacity was 9",
+        ),
         (
             ("FIFOQueue", "n", 5, [dtypes.int32], shapes),
             "Shared queue 'q' has component types float but requested component types were int32",
         ),
         (("FIFOQueue", "n", 5, [dtypes.float32], []), "Shared queue 'q' has component shapes"),
-        (("PriorityQueue", "n", 5, [dtypes.float32], shapes), "has type 'FIFOQueue' that does not match type of Node 'n'"),
+        (
+            ("PriorityQueue", "n", 5, [dtypes.float32], shapes),
+            "has type 'FIFOQueue' that does not match type of Node 'n'",
+        ),
     ]:
         with pytest.raises(errors.InvalidArgumentError) as raised:
             queue.match(*args)

@@ -1,0 +1,153 @@
+"""A graph cut over several tasks and devices yields what one device yields, control flow and all."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dtfzmq.base import dtypes, errors
+from tests.runtime.programs import Builder, F, Program, stripped
+from tests.runtime.simulated import Cluster
+
+A, B, C = "/job:a/task:0", "/job:b/task:0", "/job:b/task:1"
+PLACES = [f"{task}/cpu:{k}" for task in (A, B, C) for k in range(2)]
+
+
+def check(seed: int, size: int, busy: float) -> None:
+    rng = random.Random(seed)
+    program = Program(rng, ["", A, *PLACES], size)
+    fetches = rng.sample(program.values, min(4, len(program.values)))
+    alone = Cluster({"a": 1})
+    alone.extend(stripped(program.builder.nodes))
+    many = Cluster({"a": 1, "b": 2}, devices=2, seed=seed)
+    many.busy_s = busy
+    many.extend(program.builder.nodes)
+    for cluster in (alone, many):
+        cluster.run(targets=program.starts)
+    assert many.run(fetches) == alone.run(fetches)
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.integers(0, 10**9), st.integers(1, 14), st.sampled_from([0.0, 1.0]))
+def test_random_programs_compute_the_same(seed: int, size: int, busy: float) -> None:
+    check(seed, size, busy)
+
+
+def test_cond_on_two_tasks_sends_only_what_is_taken() -> None:
+    b = Builder()
+    x = b.placeholder(name="x")
+    pred = b.binary("Less", x, b.const(0.0), A, dtypes.bool_)
+    then, otherwise = Builder("t/"), Builder("e/")
+    arg = then.arg()
+    then.ret(then.binary("Add", arg, arg, B))
+    arg = otherwise.arg()
+    otherwise.ret(otherwise.binary("Mul", otherwise.add("Identity", [arg], device=C), arg, A))
+    index = b.branch(pred, [x], then, otherwise, [F])
+    out = b.add("Identity", [(index, 0)], device=A)
+    cluster = Cluster({"a": 1, "b": 2})
+    cluster.extend(b.nodes)
+    assert cluster.run([out], {x: np.float64(-3)}) == [-6]
+    assert cluster.run([out], {x: np.float64(3)}) == [9]
+
+
+def counting(turns: float, body_device: str, cond_device: str) -> tuple[Builder, int]:
+    b = Builder()
+    start, step = b.const(0.0), b.const(1.0, C)
+    cond, body = Builder("c/"), Builder("b/")
+    args = [cond.arg(), cond.arg(), cond.arg()]
+    cond.ret(cond.binary("Less", args[0], cond.const(turns), cond_device, dtypes.bool_))
+    args = [body.arg(), body.arg(), body.arg()]
+    following = body.binary("Add", args[0], args[2], body_device)
+    total = body.binary("Add", args[1], following, B)
+    for value in (following, total, total):
+        body.ret(value)
+    return b, b.loop([start, start], [step], cond, body, [F, F])
+
+
+def test_while_over_three_tasks() -> None:
+    b, loop = counting(6, A, C)
+    cluster = Cluster({"a": 1, "b": 2})
+    cluster.extend(b.nodes)
+    assert cluster.run([(loop, 0), (loop, 1), (loop, 3)]) == [6, 21, 6]
+    parts = cluster.plan(fetches=[(loop, 1)])
+    assert {part.task.split("/")[1] + part.task[-1] for part in parts} == {"job:a0", "job:b0", "job:b1"}
+    for part in parts:
+        for node in part.nodes:
+            if node.op == "While":
+                assert node.attrs["saved"] == ()
+
+
+def test_saved_values_of_a_loop_are_listed_in_order() -> None:
+    b, loop = counting(4, A, A)
+    cluster = Cluster({"a": 1, "b": 2})
+    cluster.extend(b.nodes)
+    saved, turns = cluster.run([(loop, 2), (loop, 3)])
+    assert saved == [1, 3, 6, 10] and turns == 4
+
+
+def test_a_loop_of_many_turns_needs_no_recursion() -> None:
+    b, loop = counting(3000, A, A)
+    cluster = Cluster({"a": 1, "b": 2})
+    cluster.extend(b.nodes)
+    assert cluster.run([(loop, 0)]) == [3000]
+
+
+def test_a_read_of_a_variable_elsewhere_follows_control_dependencies() -> None:
+    b = Builder()
+    v = b.variable("v", B)
+    start = b.assign("Assign", v, b.const(1.0))
+    add = b.assign("AssignAdd", v, b.const(5.0, C))
+    after = b.add("Identity", [v], device=A, control=[add[0]], name="after")
+    cluster = Cluster({"a": 1, "b": 2})
+    cluster.extend(b.nodes)
+    cluster.run(targets=[start[0]])
+    for k in range(1, 4):
+        assert cluster.run([after]) == [1 + 5 * k]
+
+
+def test_each_iteration_reads_a_captured_variable_anew() -> None:
+    b = Builder()
+    v = b.variable("v", B)
+    start = b.assign("Assign", v, b.const(10.0))
+    zero = b.const(0.0)
+    cond, body = Builder("c/"), Builder("b/")
+    args = [cond.arg(), cond.arg(), cond.arg(F.ref)]
+    cond.ret(cond.binary("Less", args[0], cond.const(3.0), A, dtypes.bool_))
+    i, total, ref = body.arg(), body.arg(), body.arg(F.ref)
+    added = body.assign("AssignAdd", ref, body.const(1.0))
+    read = body.add("Identity", [ref], device=C, control=[added[0]])
+    body.ret(body.binary("Add", i, body.const(1.0), A))
+    body.ret(body.binary("Add", total, read, A))
+    loop = b.loop([zero, zero], [v], cond, body, [F, F])
+    cluster = Cluster({"a": 1, "b": 2})
+    cluster.extend(b.nodes)
+    cluster.run(targets=[start[0]])
+    assert cluster.run([(loop, 1)]) == [11 + 12 + 13]
+
+
+def test_an_error_in_a_part_ends_the_others_and_names_node_and_task() -> None:
+    b = Builder()
+    x = b.placeholder(name="x")
+    bad = b.add("MatMul", [x, x], device=B, name="bad", transpose_a=False, transpose_b=False)
+    out = b.add("Identity", [bad], device=A)
+    other = b.add("Identity", [b.add("Identity", [bad], device=C)], device=A)
+    cluster = Cluster({"a": 1, "b": 2})
+    cluster.extend(b.nodes)
+    with pytest.raises(errors.InvalidArgumentError) as raised:
+        cluster.run([out, other], {x: np.ones((2, 3))})
+    assert "{{node bad}}" in raised.value.message and raised.value.message.count("{{node") == 1
+    assert raised.value.origin == "/job:b/replica:0/task:0" and not raised.value.derived
+
+
+def test_uninitialised_variable_read_elsewhere() -> None:
+    b = Builder()
+    v = b.variable("v", B)
+    out = b.binary("Add", b.add("Identity", [v], device=A), b.const(1.0), A)
+    cluster = Cluster({"a": 1, "b": 2})
+    cluster.extend(b.nodes)
+    with pytest.raises(errors.FailedPreconditionError, match="Attempting to use uninitialized value v"):
+        cluster.run([out])
