@@ -102,6 +102,7 @@ from dtfzmq.ops.constants import (
     zeros,
     zeros_like,
 )
+from dtfzmq.ops.control import case, cond, while_loop
 from dtfzmq.ops.data_flow import FIFOQueue, PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
 from dtfzmq.ops.elementwise import (
     abs,
