@@ -11,6 +11,7 @@ it was shipped; pruning drops what nobody reads. A branch gives a zero-size valu
 
 from __future__ import annotations
 
+import struct
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -242,9 +243,10 @@ class BackwardGraph(FuncGraph):
             carried = info.lists.get(tensor)
             if carried is not None and self.index is not None:
                 items = self.capture(self.operation.outputs[carried])
-                got = self.create_op(
-                    "ListGet", (items, self.index), {"dtype": tensor.dtype}, (tensor.dtype,), "ListGet", (tensor.shape,)
-                )
+                attrs = {"dtype": tensor.dtype}
+                # Where the list is: with what filled it, so that items travel and not lists.
+                with self.device(None), self.device(source.device or None):
+                    got = self.create_op("ListGet", (items, self.index), attrs, (tensor.dtype,), "ListGet", (tensor.shape,))
                 return got.outputs[0]
         raise LookupError(
             f"The gradient of '{self.operation.name}' needs the value of {tensor}, which is not kept "
@@ -262,4 +264,55 @@ _list_get = op(
 )  # fmt: skip
 _empty_list = op(
     "EmptyList", "-> items: variant", shape=scalar, kernel=lambda: [], grad=NO_GRAD("has no input")
+)
+
+
+def _write(value: Any, out: list[bytes]) -> None:
+    if isinstance(value, list):
+        out.append(_HEAD.pack(-1, len(value)))
+        for item in value:
+            _write(item, out)
+        return
+    array = np.asarray(value)
+    name = dtypes.of_array(array).name.encode()
+    out.append(_HEAD.pack(len(name), array.ndim) + name + struct.pack(f"<{array.ndim}q", *array.shape))
+    out.append(array.tobytes())
+
+
+def _read(data: memoryview, at: int) -> tuple[Any, int]:
+    kind, count = _HEAD.unpack_from(data, at)
+    at += _HEAD.size
+    if kind < 0:
+        items = []
+        for _ in range(count):
+            item, at = _read(data, at)
+            items.append(item)
+        return items, at
+    dtype = dtypes.as_dtype(bytes(data[at : at + kind]).decode()).np_dtype
+    at += kind
+    shape = struct.unpack_from(f"<{count}q", data, at)
+    at += 8 * count
+    size = int(np.prod(shape, dtype=np.int64))
+    end = at + size * dtype.itemsize
+    return np.frombuffer(data[at:end], dtype).reshape(shape), end
+
+
+def _list_pack(items: list[Any]) -> np.ndarray:
+    out: list[bytes] = []
+    _write(items, out)
+    return np.frombuffer(b"".join(out), np.uint8)
+
+
+def _list_unpack(data: np.ndarray) -> list[Any]:
+    items: list[Any] = _read(memoryview(np.ascontiguousarray(data)), 0)[0]
+    return items
+
+
+_HEAD = struct.Struct("<ii")
+_list_pack_op = op(
+    "ListPack", "items: variant -> data: uint8", shape=lambda n: [TensorShape([None])], kernel=_list_pack,
+    grad=NO_GRAD("bytes"),
+)  # fmt: skip
+_list_unpack_op = op(
+    "ListUnpack", "data: uint8 -> items: variant", shape=scalar, kernel=_list_unpack, grad=NO_GRAD("bytes")
 )

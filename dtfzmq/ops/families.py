@@ -65,7 +65,7 @@ def _is_of_state(definition: OpDef) -> bool:
 OF_STATE: Final = frozenset(d.name for d in registry.all_ops() if _is_of_state(d))  # state, training, queue_ops
 DECLARED: Final = frozenset(d.name for d in registry.all_ops()) - OF_STATE  # of these families and what they import
 WITHOUT_KERNEL: Final = frozenset({"If", "While", "_Arg", "_Retval", "_Send", "_Recv"})  # what the compiler carries out itself
-WITHOUT_SAMPLES: Final = WITHOUT_KERNEL | {"ListGet", "EmptyList"}  # lists are no arrays: tests/ops/test_control.py
+WITHOUT_SAMPLES: Final = WITHOUT_KERNEL | {"ListGet", "EmptyList", "ListPack", "ListUnpack"}  # lists are no arrays: tests/ops/test_control.py
 
 
 _NAMESPACES: Final[dict[str, tuple[Any, ...]]] = {

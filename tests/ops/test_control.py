@@ -358,3 +358,16 @@ def test_deep_chain_of_gradients():
     (g,) = gradients(y, x)
     assert g.op.type == "AddN"
     assert len(g.op.inputs) == 20_001
+
+
+def test_lists_travel_as_bytes():
+    from dtfzmq.graph import registry
+
+    items = [np.arange(6, dtype=np.float32).reshape(2, 3), np.int32(4), [np.zeros((0, 2)), [np.bool_(True)]], []]
+    packed = registry.lookup("ListPack").kernel(items)
+    back = registry.lookup("ListUnpack").kernel(packed)
+    assert packed.dtype == np.uint8
+    np.testing.assert_array_equal(back[0], items[0])
+    assert back[1] == 4 and back[1].dtype == np.int32
+    assert back[2][0].shape == (0, 2) and back[2][1][0].dtype == np.bool_
+    assert back[3] == []
