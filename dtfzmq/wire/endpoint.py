@@ -237,6 +237,8 @@ class Endpoint:
 
     def link_lost(self, link: Link) -> None:
         """A link is no more: forget it."""
+        for target in [key for key, found in self._targets.items() if found is link]:
+            self._lost[str(target)] = None
         tables: tuple[dict[Any, Link], ...] = (self._named, self._unnamed, self._targets)
         for table in tables:
             for key in [k for k, v in table.items() if v is link]:

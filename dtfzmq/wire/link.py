@@ -95,7 +95,8 @@ class Link(Traffic):
     def route(self) -> str:
         """This link from end to end, for people."""
         at = ", ".join(self.dial_addresses())
-        return f"Link from {self.endpoint.me.title()} to {self.title()}" + (f" at {at}" if at else "")
+        title = self.title()
+        return f"Link from {self.endpoint.me.title()} to {title}" + (f" at {at}" if at and at not in title else "")
 
     def late_text(self) -> str:
         """What a call that ran out of time says."""
