@@ -15,7 +15,7 @@ import numpy as np
 
 from dtfzmq.base import errors
 from dtfzmq.wire import tensors
-from dtfzmq.wire.message import Layout, WireError, layout_named, layout_of, plain
+from dtfzmq.wire.message import WireError, layout_named, layout_of, plain
 
 Array = tensors.Array
 Announce = Callable[[Array], "list[Any] | None"]
@@ -114,10 +114,9 @@ class TensorReader:
 def body(message: Any, writer: TensorWriter) -> list[Any]:
     """A message as ``[name, field, ...]`` with its tensors given to `writer`. Raises TypeError for a bad field."""
     layout = layout_of(type(message))
-    out: list[Any] = [layout.name]
-    for i, name in enumerate(layout.fields):
-        value = getattr(message, name)
-        out.append([writer.add(v) for v in value] if i in layout.tensors else value)
+    out: list[Any] = [layout.name, *layout.values(message)]
+    for i in layout.tensors:
+        out[i + 1] = [writer.add(v) for v in out[i + 1]]
     return out
 
 
@@ -129,18 +128,20 @@ def message(data: Any, reader: TensorReader) -> Any:
     values = data[1 : len(layout.fields) + 1]
     if len(values) < layout.required:
         raise WireError(f"{layout.name} lacks {layout.fields[len(values)]}")
-    return layout.cls(*[_field(layout, i, value, reader) for i, value in enumerate(values)])
-
-
-def _field(layout: Layout, i: int, value: Any, reader: TensorReader) -> Any:
-    if i in layout.tensors:
-        if type(value) is not list:
-            raise WireError(f"{layout.name}.{layout.fields[i]} is not a list of tensors")
-        return [reader.take(v) for v in value]
+    made: list[Any] = []
+    checks, of_tensors = layout.checks, layout.tensors
     try:
-        return layout.checks[i](value)
+        for value in values:
+            i = len(made)
+            if i not in of_tensors:
+                made.append(checks[i](value))
+            elif type(value) is list:
+                made.append([reader.take(v) for v in value])
+            else:
+                raise WireError("not a list of tensors")
     except WireError as exc:
-        raise WireError(f"{layout.name}.{layout.fields[i]}: {exc}") from None
+        raise WireError(f"{layout.name}.{layout.fields[len(made)]}: {exc}") from None
+    return layout.cls(*made)
 
 
 def encode(msg: Any) -> list[Any]:

@@ -8,6 +8,7 @@ understand each other.
 from __future__ import annotations
 
 import dataclasses
+import operator
 import types
 import typing
 from collections.abc import Callable
@@ -46,6 +47,7 @@ class Layout:
     checks: tuple[Check, ...]
     tensors: frozenset[int]
     required: int
+    values: Callable[[Any], tuple[Any, ...]]
 
 
 _LAYOUTS: dict[str, Layout] = {}
@@ -160,6 +162,12 @@ def message(cls: type[T] | None = None, *, idempotent: bool = False) -> Any:
 _PENDING: dict[str, type[Any]] = {}
 
 
+def _getter(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
+    if len(names) > 1:
+        return operator.attrgetter(*names)
+    return lambda message: tuple(getattr(message, name) for name in names)
+
+
 def layout_of(cls: type[Any]) -> Layout:
     """The layout of a message class. Raises TypeError for a class that is not a message."""
     found = getattr(cls, "__layout__", None)
@@ -180,6 +188,7 @@ def layout_of(cls: type[Any]) -> Layout:
         tuple(checker(hints[f.name]) for f in fields),
         frozenset(i for i, f in enumerate(fields) if _is_tensors(hints[f.name])),
         required,
+        _getter([f.name for f in fields]),
     )
     cls.__layout__ = layout
     _LAYOUTS[layout.name] = layout

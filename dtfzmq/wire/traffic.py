@@ -242,27 +242,48 @@ class Traffic(abc.ABC):
         bad: Callable[[errors.OpError], None],
     ) -> None:
         """Give a message to `whole` once all its tensors are here, or to `bad` why there is none."""
-        reference = type(frame_list) is _References
-        waiting = _Waiting(self, whole, bad)
+        waiting: _Waiting | None = None
 
-        def long(array: Array) -> None:
-            try:
-                self._read(codec.unpack(array.data), frame_list, whole, bad)
-            except WireError as exc:
-                bad(self._unreadable(exc))
+        def fetch(descriptor: list[Any]) -> Awaited:
+            nonlocal waiting
+            if waiting is None:
+                waiting = _Waiting(self, whole, bad)
+            return waiting.tensor(descriptor)
 
         try:
             if len(data) == 2 and data[0] == "":
-                waiting.fetch(data[1], long)
+                waiting = _Waiting(self, whole, bad)
+                waiting.fetch(data[1], lambda array: self._read_long(array, frame_list, whole, bad))
                 return
-            reader = codec.TensorReader(frame_list, reference, self.settings.max_tensor, waiting.tensor)
-            waiting.message = codec.message(data, reader)
-        except errors.OpError as exc:
-            waiting.give_up(exc)
-        except (WireError, TypeError, ValueError, IndexError, OverflowError) as exc:
-            waiting.give_up(self._unreadable(exc))
+            reference = type(frame_list) is _References
+            message = codec.message(data, codec.TensorReader(frame_list, reference, self.settings.max_tensor, fetch))
+        except (errors.OpError, WireError, TypeError, ValueError, IndexError, OverflowError) as exc:
+            error = exc if isinstance(exc, errors.OpError) else self._unreadable(exc)
+            if waiting is not None:
+                waiting.give_up(error)
+            else:
+                bad(error)
+            return
+        if waiting is None:
+            whole(message)
         else:
+            waiting.message = message
             waiting.check()
+
+    def _read_long(
+        self,
+        array: Array,
+        frame_list: Sequence[Any],
+        whole: Callable[[Any], None],
+        bad: Callable[[errors.OpError], None],
+    ) -> None:
+        """Read a message whose header was too long for a frame and came as an announced tensor."""
+        try:
+            data = codec.unpack(array.data)
+        except WireError as exc:
+            bad(self._unreadable(exc))
+        else:
+            self._read(data, frame_list, whole, bad)
 
     def _on_request(self, header: list[Any], frame_list: Sequence[Any]) -> None:
         number, left, data = header[3], header[4], header[5]

@@ -21,9 +21,16 @@ from dtfzmq.wire import addresses
 from dtfzmq.wire.dial import REFUSED
 from dtfzmq.wire.settings import LinkSettings
 from dtfzmq.wire.transport import Accept, Lane, LaneEvents
-from dtfzmq.wire.zmqpoll import ZmqPoller
+from dtfzmq.wire.zmqpoll import MORE, NONE, SOME, ZmqPoller
 
 _log = logging.getLogger("dtfzmq")
+
+# Plain numbers: pyzmq's enumerations cost a microsecond at each use.
+_EVENTS_OPTION: Any = int(zmq.EVENTS)
+_MORE_OPTION: Any = int(zmq.RCVMORE)
+_READABLE = int(zmq.POLLIN)
+_NOW = int(zmq.NOBLOCK)
+_NOW_AND_MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
 
 # Frames of the transport itself, told from headers by their length.
 _CLOSED = b""
@@ -130,7 +137,7 @@ class _Watched:
         poller.add(self._monitor_fd, self._watch)
         self.open = True
 
-    def drain(self) -> bool:
+    def drain(self) -> int:
         """See zmqpoll.Source."""
         raise NotImplementedError
 
@@ -149,10 +156,6 @@ class _Watched:
             self.sock.close(linger)
 
 
-def _readable(sock: zmq.Socket[Any]) -> bool:
-    return bool(sock.getsockopt(zmq.EVENTS) & zmq.POLLIN)  # type: ignore[arg-type, operator]  # a number
-
-
 class _MonitorSource:
     """Reads a monitor."""
 
@@ -160,20 +163,20 @@ class _MonitorSource:
         self._monitor = monitor
         self._told = told
 
-    def drain(self) -> bool:
+    def drain(self) -> int:
         """See zmqpoll.Source."""
-        any_came = False
-        while not self._monitor.closed and _readable(self._monitor):
+        state = NONE
+        while not self._monitor.closed and self._monitor.getsockopt(_EVENTS_OPTION) & _READABLE:
             event, value = _MONITOR.unpack(self._monitor.recv_multipart(zmq.NOBLOCK)[0])
-            any_came = True
+            state = SOME
             self._told(event, value)
-        return any_came
+        return state
 
 
 def _receive(sock: zmq.Socket[Any], lane: _ZmqLane) -> None:
     """Take the rest of a message and dispatch it; a chunk is received straight into its place."""
-    header: Any = sock.recv(zmq.NOBLOCK)
-    more = sock.get(zmq.RCVMORE)
+    header: Any = sock.recv(_NOW)
+    more = sock.getsockopt(_MORE_OPTION)
     events = lane.events
     if not more:
         if len(header) > 1:
@@ -184,11 +187,11 @@ def _receive(sock: zmq.Socket[Any], lane: _ZmqLane) -> None:
         return
     place = events.sink(header) if events is not None else None
     if place is not None and events is not None and lane.events is events:
-        nbytes = sock.recv_into(place, flags=zmq.NOBLOCK)
+        nbytes = sock.recv_into(place, flags=_NOW)
         _discard(sock)
         events.on_chunk(header, nbytes)
         return
-    data: Any = sock.recv(zmq.NOBLOCK)
+    data: Any = sock.recv(_NOW)
     if _discard(sock):
         lane.over("a message of too many frames came")
         return
@@ -199,8 +202,8 @@ def _receive(sock: zmq.Socket[Any], lane: _ZmqLane) -> None:
 def _discard(sock: zmq.Socket[Any]) -> bool:
     """Drop what is left of a message; true if there was anything."""
     found = False
-    while sock.get(zmq.RCVMORE):
-        sock.recv(zmq.NOBLOCK)
+    while sock.getsockopt(_MORE_OPTION):
+        sock.recv(_NOW)
         found = True
     return found
 
@@ -303,15 +306,15 @@ class ZmqListener(_Watched):
         _log.warning("%s is not an address of this machine: every interface listens, open to the network.", text)
         return asked.host
 
-    def drain(self) -> bool:
+    def drain(self) -> int:
         """See zmqpoll.Source."""
         sock = self.sock
-        came = False
+        state = NONE
         for _ in range(_TURN):
-            if not self.open or not _readable(sock):
-                break
-            came = True
-            route: Any = sock.recv(zmq.NOBLOCK)
+            if not self.open or not sock.getsockopt(_EVENTS_OPTION) & _READABLE:
+                return state
+            state = SOME
+            route: Any = sock.recv(_NOW)
             lane = self.lanes.get(route)
             if lane is None:
                 if route in self._barred:
@@ -320,7 +323,7 @@ class ZmqListener(_Watched):
                 lane = self.lanes[route] = _RouterLane(self, route)
                 lane.events = self._accept(lane)
             _receive(sock, lane)
-        return came
+        return MORE
 
     def send(self, lane: _RouterLane, frames: Sequence[Any], frozen: bool) -> None:
         """Send along a route; a lane that is gone is told so later."""
@@ -328,13 +331,13 @@ class ZmqListener(_Watched):
         if not self.open:
             return
         try:
-            sock.send(lane.route, zmq.SNDMORE | zmq.NOBLOCK)
+            sock.send(lane.route, _NOW_AND_MORE)
             if len(frames) == 1:
-                sock.send(frames[0], zmq.NOBLOCK)
+                sock.send(frames[0], _NOW)
             else:
-                sock.send(frames[0], zmq.SNDMORE | zmq.NOBLOCK)
+                sock.send(frames[0], _NOW_AND_MORE)
                 data = frames[1]
-                sock.send(data, zmq.NOBLOCK, copy=not frozen or len(data) < _LEND)
+                sock.send(data, _NOW, copy=not frozen or len(data) < _LEND)
         except zmq.ZMQError:
             self._loop.call_soon(lane.over, "the connection ended")
         self._poller.touch(self)
@@ -391,16 +394,16 @@ class _Dealer(_Watched):
         self.connected = False
         self.ready = False
 
-    def drain(self) -> bool:
+    def drain(self) -> int:
         """See zmqpoll.Source."""
         sock = self.sock
-        came = False
+        state = NONE
         for _ in range(_TURN):
-            if not self.open or not _readable(sock):
-                break
-            came = True
+            if not self.open or not sock.getsockopt(_EVENTS_OPTION) & _READABLE:
+                return state
+            state = SOME
             _receive(sock, self._lane)
-        return came
+        return MORE
 
     def on_event(self, event: int, value: int) -> None:
         """See _Watched."""
@@ -422,11 +425,11 @@ class _Dealer(_Watched):
         """Send on it. Raises ZMQError if the connection is gone."""
         sock = self.sock
         if len(frames) == 1:
-            sock.send(frames[0], zmq.NOBLOCK)
+            sock.send(frames[0], _NOW)
         else:
-            sock.send(frames[0], zmq.SNDMORE | zmq.NOBLOCK)
+            sock.send(frames[0], _NOW_AND_MORE)
             data = frames[1]
-            sock.send(data, zmq.NOBLOCK, copy=not frozen or len(data) < _LEND)
+            sock.send(data, _NOW, copy=not frozen or len(data) < _LEND)
         self._poller.touch(self)
 
 

@@ -14,11 +14,14 @@ from typing import Protocol
 from dtfzmq.wire.inproc import Hub
 
 
+NONE, SOME, MORE = 0, 1, 2
+
+
 class Source(Protocol):
     """A socket that the poller looks after."""
 
-    def drain(self) -> bool:
-        """Dispatch a bounded number of messages; true if there was any, so that it is to be looked at again."""
+    def drain(self) -> int:
+        """Dispatch a bounded number of messages; NONE, SOME if there were any and no more are there, or MORE."""
 
 
 class ZmqPoller:
@@ -60,16 +63,18 @@ class ZmqPoller:
         if used:
             self._used = {}
             for source in used:
-                if source.drain():
-                    self._used[source] = None
+                state = source.drain()
+                if state != NONE:
                     # What was dispatched may have made calls ready: the loop runs them before it waits.
                     timeout = 0.0
+                    if state == MORE:
+                        self._used[source] = None
             if self._used:
                 timeout = 0.0
         for fd, _ in self._epoll.poll(-1 if timeout is None else timeout):
             found = self._sources.get(fd)
             if found is not None:
-                if found.drain():
+                if found.drain() == MORE:
                     self._used[found] = None
             elif fd == self._wake_in:
                 with contextlib.suppress(BlockingIOError):
