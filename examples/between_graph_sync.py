@@ -3,8 +3,8 @@
     dtfzmq run --ps 1 --workers 2 --ps-runs script -- python examples/between_graph_sync.py \
         --ps_hosts {ps_hosts} --worker_hosts {worker_hosts} --job_name {job_name} --task_index {task_index}
 
-Gradients meet in an accumulator on the ps, which drops those of an older step. Each worker may begin a step when it
-has a token for it; the chief hands tokens out once the step before is done.
+Gradients meet in an accumulator on the ps, which drops those of an older step. A worker begins a step when it gets its
+token for it, from a queue of its own; the chief hands tokens out once the step before is done.
 """
 
 import argparse
@@ -38,10 +38,10 @@ def main() -> None:
         gradient = tf.gradients(loss, [weights])[0]
     with tf.device("/job:ps/task:0"):
         sums = tf.ConditionalAccumulator(tf.float32, shape=[2], shared_name="gradients")
-        tokens = tf.FIFOQueue(-1, tf.int64, shapes=[()], shared_name="tokens")
+        queues = [tf.FIFOQueue(-1, tf.int64, shapes=[()], shared_name=f"tokens_{i}") for i in range(workers)]
         token = tf.placeholder(tf.int64, [])
         hand_in = sums.apply_grad(gradient, local_step=token)
-        next_token = tokens.dequeue()
+        next_token = queues[me].dequeue()
         update = tf.train.GradientDescentOptimizer(0.5).apply_gradients(
             [(sums.take_grad(workers), weights)], global_step=global_step
         )
@@ -49,8 +49,8 @@ def main() -> None:
             step = tf.identity(global_step)
             advance = sums.set_global_step(step)
         with tf.control_dependencies([advance]):
-            release = tokens.enqueue_many([tf.fill([workers], tf.cast(step, tf.int64))])
-        first = tokens.enqueue_many([tf.zeros([workers], tf.int64)])
+            release = tf.group(*[queue.enqueue(tf.cast(step, tf.int64)) for queue in queues])
+        first = tf.group(*[queue.enqueue(tf.constant(0, tf.int64)) for queue in queues])
 
     with tf.Session(server.target) as session:
         if me == 0:
