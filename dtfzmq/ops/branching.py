@@ -263,7 +263,7 @@ _list_get = op(
     kernel=lambda items, index: items[int(index)], grad=NO_GRAD("read by gradients of loops, which have none"),
 )  # fmt: skip
 _empty_list = op(
-    "EmptyList", "-> items: variant", shape=scalar, kernel=lambda: [], grad=NO_GRAD("has no input")
+    "EmptyList", "-> items: variant", shape=scalar, kernel=list, grad=NO_GRAD("has no input")
 )
 
 

@@ -97,7 +97,7 @@ def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Ten
 
 
 def norm(
-    tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: bool | None = None, name: str | None = None,  # noqa: A002
+    tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: bool | None = None, name: str | None = None,
     keep_dims: bool | None = None,
 ) -> Tensor:  # fmt: skip
     """The norm of vectors along `axis` (of all elements if None): "euclidean", 1, 2, np.inf or another positive number."""

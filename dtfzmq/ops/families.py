@@ -9,6 +9,7 @@ from dtfzmq.graph import registry
 from dtfzmq.graph.opdef import OpDef
 from dtfzmq.ops import (
     activations,
+    arithmetic,
     array,
     branching,
     broadcasting,
@@ -22,13 +23,17 @@ from dtfzmq.ops import (
     grouping,
     indexed_slices,
     indexing,
+    joining,
     losses,
     math,
     matmul,
     nn,
+    operators,
     queue_ops,
     random,
     reductions,
+    sendrecv,
+    shaping,
     slicing,
     state,
     training,
@@ -37,10 +42,12 @@ from dtfzmq.ops import (
 FAMILIES: Final = (
     constants,
     elementwise,
-    math,
+    arithmetic,
+    operators,
     cast,
     broadcasting,
-    array,
+    shaping,
+    joining,
     indexing,
     slicing,
     reductions,
@@ -50,6 +57,9 @@ FAMILIES: Final = (
     nn,
     losses,
     random,
+    branching,
+    flow_grad,
+    sendrecv,
     state,
     training,
     queue_ops,
@@ -64,8 +74,10 @@ def _is_of_state(definition: OpDef) -> bool:
 
 OF_STATE: Final = frozenset(d.name for d in registry.all_ops() if _is_of_state(d))  # state, training, queue_ops
 DECLARED: Final = frozenset(d.name for d in registry.all_ops()) - OF_STATE  # of these families and what they import
-WITHOUT_KERNEL: Final = frozenset({"If", "While", "_Arg", "_Retval", "_Send", "_Recv"})  # what the compiler carries out itself
-WITHOUT_SAMPLES: Final = WITHOUT_KERNEL | {"ListGet", "EmptyList", "ListPack", "ListUnpack"}  # lists are no arrays: tests/ops/test_control.py
+# What the compiler carries out itself.
+WITHOUT_KERNEL: Final = frozenset({"If", "While", "_Arg", "_Retval", "_Send", "_Recv"})
+# Lists are no arrays; tests/ops/test_control.py has these.
+WITHOUT_SAMPLES: Final = WITHOUT_KERNEL | {"ListGet", "EmptyList", "ListPack", "ListUnpack"}
 
 
 _NAMESPACES: Final[dict[str, tuple[Any, ...]]] = {

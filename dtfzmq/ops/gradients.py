@@ -11,10 +11,13 @@ from dtfzmq.graph import registry
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Graph, Operation, Tensor, get_default_graph
 from dtfzmq.graph.registry import OpDef
+from dtfzmq.ops import operators
 from dtfzmq.ops.constants import ones_like, zeros_like
 from dtfzmq.ops.grouping import tuple as together
 from dtfzmq.ops.indexed_slices import IndexedSlices, concat_rows
 from dtfzmq.ops.raw import raw
+
+_OPERATORS = operators  # gradients are written with them
 
 Gradient = Any  # Tensor | IndexedSlices | None
 

@@ -10,10 +10,10 @@ from dtfzmq.base.shapes import UNKNOWN, TensorShape
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.shape_rules import same
-from dtfzmq.ops.array import invalid, shape_like
 from dtfzmq.ops.indexed_slices import rows
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import bits, ints, mat
+from dtfzmq.ops.shaping import invalid, shape_like
 from dtfzmq.ops.static import constant_value, dims, value_as_shape
 from dtfzmq.ops.strided import StridedSpec
 

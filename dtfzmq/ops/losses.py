@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from dtfzmq.base import dtypes
-from dtfzmq.graph.keys import GraphKeys
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor, get_default_graph
+from dtfzmq.graph.keys import GraphKeys
 from dtfzmq.ops import nn
 from dtfzmq.ops.math import add_n
 from dtfzmq.ops.raw import raw

@@ -1,279 +1,33 @@
-"""Arithmetic, comparison and logic of two tensors with broadcasting; sums of many; Tensor's operators."""
+"""Arithmetic, comparison and logic of two tensors; sums of many."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from dtfzmq.base import dtypes, errors
-from dtfzmq.base.shapes import TensorShape
+from dtfzmq.base import dtypes
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
-from dtfzmq.graph.registry import NO_GRAD, Sample, op
-from dtfzmq.graph.shape_rules import broadcast
-from dtfzmq.ops.broadcasting import unbroadcast
+from dtfzmq.ops import arithmetic
 from dtfzmq.ops.cast import cast
-from dtfzmq.ops.elementwise import log, square
 from dtfzmq.ops.raw import raw
-from dtfzmq.ops.samples import bits, ints, mat, pos
 
-_PAIRS = [
-    Sample(mat(2, 3), mat(2, 3, seed=1)),
-    Sample(mat(2, 1, 3), mat(4, 1, seed=1)),
-    Sample(mat(3), mat(2, 3, seed=2)),
-    Sample(mat(), mat(2, seed=2)),
-]
-_NONZERO = [Sample(mat(2, 3), pos(2, 3, seed=1)), Sample(mat(2, 1, 3), pos(4, 1, seed=1)), Sample(mat(), pos(2))]
-_POWERS = [Sample(pos(2, 3), mat(2, 3, seed=1)), Sample(pos(2, 1), mat(3, seed=1))]
-_INTS = [Sample(ints(7, -7, 7, -7), ints(3, 3, -3, -3)), Sample(ints(5), np.int32(2))]
-_BITS = [Sample(bits(2, 3), bits(3, seed=1))]
-_BOOLEAN = NO_GRAD("boolean result")
-_INTEGER = NO_GRAD("integer result")
-
-
-def _add_kernel(node: Any, env: Any) -> Any:
-    if node.dtypes[0].base_dtype is dtypes.string:
-        return lambda x, y, out=None: np.array(np.add(x, y), object)
-    return np.add
-
-
-def _int_guard(fn: Any) -> Any:
-    """Integers: a zero divisor is an error, as in TensorFlow. Floats: fn alone."""
-
-    def guarded(x: np.ndarray, y: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        if not np.all(y):
-            raise errors.InvalidArgumentError(None, None, "Integer division by zero")
-        return fn(x, y, out=out)
-
-    return lambda node, env: guarded if node.dtypes[0].is_integer else fn
-
-
-def _truncate_div(x: np.ndarray, y: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    quotient = np.floor_divide(x, y, out=out)
-    return np.add(quotient, (quotient < 0) & (quotient * y != x), out=out, dtype=x.dtype)
-
-
-def _truncate_div_kernel(node: Any, env: Any) -> Any:
-    if node.dtypes[0].is_unsigned:
-        return _int_guard(np.floor_divide)(node, env)
-    if node.dtypes[0].is_integer:
-        return _int_guard(_truncate_div)(node, env)
-    return lambda x, y, out=None: np.trunc(np.divide(x, y, out=out), out=out)
-
-
-def _floor_mod(x: np.ndarray, y: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    return np.remainder(x, y, out=out)
-
-
-def _pow_kernel(node: Any, env: Any) -> Any:
-    if not node.dtypes[0].is_integer:
-        return np.power
-
-    def power(x: np.ndarray, y: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        if np.any(np.less(y, 0)):
-            raise errors.InvalidArgumentError(None, None, "Integers to negative integer powers are not allowed")
-        return np.power(x, y, out=out)
-
-    return power
-
-
-def _div_no_nan(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    zero = np.equal(y, 0)
-    return np.where(zero, y.dtype.type(0), np.divide(x, np.where(zero, y.dtype.type(1), y)))
-
-
-def _squared_difference(x: np.ndarray, y: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    return np.square(np.subtract(x, y, out=out), out=out)
-
-
-def _both(n: Any, gx: Tensor, gy: Tensor) -> tuple[Tensor, Tensor]:
-    x, y = n.inputs
-    return unbroadcast(gx, x, y), unbroadcast(gy, y, x)
-
-
-def _mul_grad(n: Any, g: Tensor) -> tuple[Tensor, Tensor]:
-    x, y = n.inputs
-    return _both(n, g * y, g * x)
-
-
-def _div_grad(n: Any, g: Tensor) -> tuple[Tensor, Tensor]:
-    x, y = n.inputs
-    over = g / y
-    return _both(n, over, -over * n.outputs[0])
-
-
-def _div_no_nan_grad(n: Any, g: Tensor) -> tuple[Tensor, Tensor]:
-    x, y = n.inputs
-    over = raw.DivNoNan(g, y)
-    return _both(n, over, -over * n.outputs[0])
-
-
-def _pow_grad(n: Any, g: Tensor) -> tuple[Tensor, Tensor]:
-    x, y = n.inputs
-    z = n.outputs[0]
-    usable = raw.Greater(x, 0) if not x.dtype.is_complex else raw.NotEqual(x, 0)
-    ones, zeros = raw.OnesLike(x), raw.ZerosLike(x)
-    log_x = raw.Select(usable, log(raw.Select(usable, x, ones)), zeros)
-    return _both(n, g * y * raw.Pow(x, y - 1), g * z * log_x)
-
-
-def _mod_grad(n: Any, g: Tensor) -> tuple[Tensor, Tensor]:
-    x, y = n.inputs
-    return _both(n, g, -g * raw.FloorDiv(x, y))
-
-
-def _truncate_mod_grad(n: Any, g: Tensor) -> tuple[Tensor, Tensor]:
-    x, y = n.inputs
-    return _both(n, g, -g * raw.TruncateDiv(x, y))
-
-
-def _squared_difference_grad(n: Any, g: Tensor) -> tuple[Tensor, Tensor]:
-    x, y = n.inputs
-    gx = g * ((x - y) * 2)
-    return _both(n, gx, -gx)
-
-
-def _choose(compare: str) -> Any:
-    """Gradient of Maximum and Minimum: to x where `compare`(x, y), else to y."""
-
-    def grad(n: Any, g: Tensor) -> tuple[Tensor, Tensor]:
-        x, y = n.inputs
-        taken = getattr(raw, compare)(x, y)
-        zeros = raw.ZerosLike(g)
-        return _both(n, raw.Select(taken, g, zeros), raw.Select(taken, zeros, g))
-
-    return grad
-
-
-def _atan2_grad(n: Any, g: Tensor) -> tuple[Tensor, Tensor]:
-    y, x = n.inputs
-    over = g / (square(x) + square(y))
-    return _both(n, x * over, -y * over)
-
-
-_add = op(
-    "Add", "x: T, y: T -> z: T", shape=broadcast, make=_add_kernel, out=True,
-    grad=lambda n, g: _both(n, g, g), samples=_PAIRS,
-)  # fmt: skip
-_sub = op(
-    "Sub", "x: N, y: N -> z: N", shape=broadcast, kernel=np.subtract, out=True,
-    grad=lambda n, g: _both(n, g, -g), samples=_PAIRS,
-)  # fmt: skip
-_mul = op(
-    "Mul", "x: N, y: N -> z: N", shape=broadcast, kernel=np.multiply, out=True, grad=_mul_grad, samples=_PAIRS
-)
-_real_div = op(
-    "RealDiv", "x: N, y: N -> z: N", shape=broadcast, kernel=np.divide, out=True, grad=_div_grad, samples=_NONZERO
-)
-_div_no_nan_op = op(
-    "DivNoNan", "x: F, y: F -> z: F", shape=broadcast, kernel=_div_no_nan, grad=_div_no_nan_grad, samples=_NONZERO
-)
-_floor_div = op(
-    "FloorDiv", "x: N, y: N -> z: N", shape=broadcast, make=_int_guard(np.floor_divide), out=True,
-    grad=NO_GRAD("piecewise constant"), samples=_INTS,
-)  # fmt: skip
-_floor_mod_op = op(
-    "FloorMod", "x: N, y: N -> z: N", shape=broadcast, make=_int_guard(_floor_mod), out=True,
-    grad=_mod_grad, samples=[*_INTS, *_NONZERO],
-)  # fmt: skip
-_truncate_div_op = op(
-    "TruncateDiv", "x: N, y: N -> z: N", shape=broadcast, make=_truncate_div_kernel, out=True,
-    grad=NO_GRAD("piecewise constant"), samples=_INTS,
-)  # fmt: skip
-_truncate_mod = op(
-    "TruncateMod", "x: N, y: N -> z: N", shape=broadcast, make=_int_guard(np.fmod), out=True,
-    grad=_truncate_mod_grad, samples=[*_INTS, *_NONZERO],
-)  # fmt: skip
-_pow = op("Pow", "x: N, y: N -> z: N", shape=broadcast, make=_pow_kernel, out=True, grad=_pow_grad, samples=_POWERS)
-_maximum = op(
-    "Maximum", "x: R, y: R -> z: R", shape=broadcast, kernel=np.maximum, out=True,
-    grad=_choose("GreaterEqual"), samples=_PAIRS,
-)  # fmt: skip
-_minimum = op(
-    "Minimum", "x: R, y: R -> z: R", shape=broadcast, kernel=np.minimum, out=True,
-    grad=_choose("LessEqual"), samples=_PAIRS,
-)  # fmt: skip
-_squared_difference_op = op(
-    "SquaredDifference", "x: N, y: N -> z: N", shape=broadcast, kernel=_squared_difference, out=True,
-    grad=_squared_difference_grad, samples=_PAIRS,
-)  # fmt: skip
-_atan2 = op(
-    "Atan2", "y: F, x: F -> z: F", shape=broadcast, kernel=np.arctan2, out=True, grad=_atan2_grad, samples=_PAIRS
-)
-_equal = op(
-    "Equal", "x: T, y: T -> z: bool", shape=broadcast, kernel=np.equal, out=True, grad=_BOOLEAN, samples=_PAIRS
-)
-_not_equal = op(
-    "NotEqual", "x: T, y: T -> z: bool", shape=broadcast, kernel=np.not_equal, out=True, grad=_BOOLEAN, samples=_PAIRS
-)
-_less = op("Less", "x: R, y: R -> z: bool", shape=broadcast, kernel=np.less, out=True, grad=_BOOLEAN, samples=_PAIRS)
-_less_equal = op(
-    "LessEqual", "x: R, y: R -> z: bool", shape=broadcast, kernel=np.less_equal, out=True,
-    grad=_BOOLEAN, samples=_PAIRS,
-)  # fmt: skip
-_greater = op(
-    "Greater", "x: R, y: R -> z: bool", shape=broadcast, kernel=np.greater, out=True, grad=_BOOLEAN, samples=_PAIRS
-)
-_greater_equal = op(
-    "GreaterEqual", "x: R, y: R -> z: bool", shape=broadcast, kernel=np.greater_equal, out=True,
-    grad=_BOOLEAN, samples=_PAIRS,
-)  # fmt: skip
-_logical_and = op(
-    "LogicalAnd", "x: bool, y: bool -> z: bool", shape=broadcast, kernel=np.logical_and, out=True,
-    grad=_BOOLEAN, samples=_BITS,
-)  # fmt: skip
-_logical_or = op(
-    "LogicalOr", "x: bool, y: bool -> z: bool", shape=broadcast, kernel=np.logical_or, out=True,
-    grad=_BOOLEAN, samples=_BITS,
-)  # fmt: skip
-_bitwise_and = op(
-    "BitwiseAnd", "x: I, y: I -> z: I", shape=broadcast, kernel=np.bitwise_and, out=True, grad=_INTEGER, samples=_INTS
-)
-_bitwise_or = op(
-    "BitwiseOr", "x: I, y: I -> z: I", shape=broadcast, kernel=np.bitwise_or, out=True, grad=_INTEGER, samples=_INTS
-)
-_bitwise_xor = op(
-    "BitwiseXor", "x: I, y: I -> z: I", shape=broadcast, kernel=np.bitwise_xor, out=True, grad=_INTEGER, samples=_INTS
-)
-
-
-def _add_n_shape(n: Any) -> list[TensorShape]:
-    shape = n.inputs[0].shape
-    for t in n.inputs[1:]:
-        shape = shape.merge_with(t.shape)
-    return [shape]
-
-
-def _add_n_kernel(*inputs: np.ndarray) -> np.ndarray:
-    if len(inputs) == 1:
-        return inputs[0]
-    total = inputs[0] + inputs[1]
-    for x in inputs[2:]:
-        total += x
-    return total
-
-
-_add_n = op(
-    "AddN", "inputs: N* -> sum: N", shape=_add_n_shape, kernel=_add_n_kernel,
-    grad=lambda n, g: (g,) * len(n.inputs), samples=[Sample([mat(2, 3), mat(2, 3, seed=1), mat(2, 3, seed=2)])],
-)  # fmt: skip
+_OPS = arithmetic  # declares what is used here by name
 
 
 def add(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x + y; strings are joined."""
-    return _add(x, y, name=name)
+    return raw.Add(x, y, name=name)
 
 
 def subtract(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x - y."""
-    return _sub(x, y, name=name)
+    return raw.Sub(x, y, name=name)
 
 
 def multiply(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x * y, element by element."""
-    return _mul(x, y, name=name)
+    return raw.Mul(x, y, name=name)
 
 
 sub = subtract
@@ -288,12 +42,12 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
     scalar = convert_to_tensor(scalar, dtype=x.dtype.base_dtype)
     if scalar.shape.ndims not in (None, 0):
         raise ValueError(f"The input scalar must be a 0-D value. Received shape {scalar.shape}.")
-    return _mul(scalar, x, name=name)
+    return raw.Mul(scalar, x, name=name)
 
 
 def realdiv(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y of numbers of one floating type."""
-    return _real_div(x, y, name=name)
+    return raw.RealDiv(x, y, name=name)
 
 
 _AS_FLOAT = {
@@ -302,7 +56,7 @@ _AS_FLOAT = {
 }  # fmt: skip
 
 
-def _pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
+def pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     """Both as tensors of one dtype; the one that is a Tensor already decides."""
     if isinstance(y, Tensor) and not isinstance(x, Tensor):
         y = convert_to_tensor(y)
@@ -316,11 +70,11 @@ def _pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
 
 def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
     """Python 3's x / y: integers become floats first (8 and 16 bits float32, wider float64)."""
-    x, y = _pair(x, y)
+    x, y = pair(x, y)
     wide = _AS_FLOAT.get(x.dtype.base_dtype.name)
     if wide is not None:
         x, y = cast(x, wide), cast(y, wide)
-    return _real_div(x, y, name=name or "truediv")
+    return raw.RealDiv(x, y, name=name or "truediv")
 
 
 def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
@@ -330,18 +84,18 @@ def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 def div(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y as Python 2 divides: integers by floor, floats really."""
-    x, y = _pair(x, y)
-    return (_floor_div if x.dtype.is_integer else _real_div)(x, y, name=name or "div")
+    x, y = pair(x, y)
+    return (raw.FloorDiv if x.dtype.is_integer else raw.RealDiv)(x, y, name=name or "div")
 
 
 def div_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y, and 0 where y is 0."""
-    return _div_no_nan_op(x, y, name=name or "div_no_nan")
+    return raw.DivNoNan(x, y, name=name or "div_no_nan")
 
 
 def floordiv(x: Any, y: Any, name: str | None = None) -> Tensor:
     """The floor of x / y. Raises InvalidArgumentError at run time for an integer divided by 0."""
-    return _floor_div(x, y, name=name or "floordiv")
+    return raw.FloorDiv(x, y, name=name or "floordiv")
 
 
 floor_div = floordiv
@@ -349,7 +103,7 @@ floor_div = floordiv
 
 def floormod(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x - floor(x / y) * y: the sign of y."""
-    return _floor_mod_op(x, y, name=name)
+    return raw.FloorMod(x, y, name=name)
 
 
 mod = floormod
@@ -357,97 +111,97 @@ mod = floormod
 
 def truncatediv(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y rounded toward 0."""
-    return _truncate_div_op(x, y, name=name)
+    return raw.TruncateDiv(x, y, name=name)
 
 
 def truncatemod(x: Any, y: Any, name: str | None = None) -> Tensor:
     """The remainder with the sign of x."""
-    return _truncate_mod(x, y, name=name)
+    return raw.TruncateMod(x, y, name=name)
 
 
 def pow(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x ** y."""
-    return _pow(x, y, name=name)
+    return raw.Pow(x, y, name=name)
 
 
 def maximum(x: Any, y: Any, name: str | None = None) -> Tensor:
     """The larger of both; nan if either is."""
-    return _maximum(x, y, name=name)
+    return raw.Maximum(x, y, name=name)
 
 
 def minimum(x: Any, y: Any, name: str | None = None) -> Tensor:
     """The smaller of both; nan if either is."""
-    return _minimum(x, y, name=name)
+    return raw.Minimum(x, y, name=name)
 
 
 def squared_difference(x: Any, y: Any, name: str | None = None) -> Tensor:
     """(x - y) ** 2."""
-    return _squared_difference_op(x, y, name=name)
+    return raw.SquaredDifference(x, y, name=name)
 
 
 def atan2(y: Any, x: Any, name: str | None = None) -> Tensor:
     """The angle of the point (x, y)."""
-    return _atan2(y, x, name=name)
+    return raw.Atan2(y, x, name=name)
 
 
 def equal(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x == y, element by element."""
-    return _equal(x, y, name=name)
+    return raw.Equal(x, y, name=name)
 
 
 def not_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x != y, element by element."""
-    return _not_equal(x, y, name=name)
+    return raw.NotEqual(x, y, name=name)
 
 
 def less(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x < y."""
-    return _less(x, y, name=name)
+    return raw.Less(x, y, name=name)
 
 
 def less_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x <= y."""
-    return _less_equal(x, y, name=name)
+    return raw.LessEqual(x, y, name=name)
 
 
 def greater(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x > y."""
-    return _greater(x, y, name=name)
+    return raw.Greater(x, y, name=name)
 
 
 def greater_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x >= y."""
-    return _greater_equal(x, y, name=name)
+    return raw.GreaterEqual(x, y, name=name)
 
 
 def logical_and(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x and y, of booleans."""
-    return _logical_and(x, y, name=name)
+    return raw.LogicalAnd(x, y, name=name)
 
 
 def logical_or(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x or y, of booleans."""
-    return _logical_or(x, y, name=name)
+    return raw.LogicalOr(x, y, name=name)
 
 
 def logical_xor(x: Any, y: Any, name: str | None = "LogicalXor") -> Tensor:
     """Exactly one of x and y, of booleans."""
-    return _not_equal(convert_to_tensor(x, dtypes.bool_), convert_to_tensor(y, dtypes.bool_), name=name)
+    return raw.NotEqual(convert_to_tensor(x, dtypes.bool_), convert_to_tensor(y, dtypes.bool_), name=name)
 
 
 def bitwise_and(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x & y of integers."""
-    return _bitwise_and(x, y, name=name)
+    return raw.BitwiseAnd(x, y, name=name)
 
 
 def bitwise_or(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x | y of integers."""
-    return _bitwise_or(x, y, name=name)
+    return raw.BitwiseOr(x, y, name=name)
 
 
 def bitwise_xor(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x ^ y of integers."""
-    return _bitwise_xor(x, y, name=name)
+    return raw.BitwiseXor(x, y, name=name)
 
 
 def add_n(inputs: Sequence[Any], name: str | None = None) -> Tensor:
@@ -457,7 +211,7 @@ def add_n(inputs: Sequence[Any], name: str | None = None) -> Tensor:
     if len(inputs) == 1:
         only = convert_to_tensor(inputs[0])
         return raw.Identity(only, name=name) if name else only
-    return _add_n([convert_to_tensor(x) for x in inputs], name=name)
+    return raw.AddN([convert_to_tensor(x) for x in inputs], name=name)
 
 
 def accumulate_n(
@@ -469,58 +223,7 @@ def accumulate_n(
     tensors = [convert_to_tensor(x) for x in inputs]
     if tensor_dtype is not None and dtypes.as_dtype(tensor_dtype) is not tensors[0].dtype.base_dtype:
         raise TypeError(f"tensor_dtype is {tensor_dtype}, but input is of type {tensors[0].dtype}")
-    total = _add_n(tensors, name=name or "AccumulateNV2")
+    total = raw.AddN(tensors, name=name or "AccumulateNV2")
     if shape is not None:
         total.set_shape(shape)
     return total
-
-
-def _binary(fn: Any, name: str) -> tuple[Any, Any]:
-    def left(x: Tensor, y: Any) -> Any:
-        return fn(x, y, name=name)
-
-    def right(x: Tensor, y: Any) -> Any:
-        return fn(y, x, name=name)
-
-    return left, right
-
-
-def _logic(on_bool: Any, on_int: Any) -> Any:
-    def fn(x: Any, y: Any, name: str | None = None) -> Tensor:
-        x, y = _pair(x, y)
-        return (on_bool if x.dtype.base_dtype is dtypes.bool_ else on_int)(x, y, name=name)
-
-    return fn
-
-
-def _install_operators() -> None:
-    """Give Tensor its arithmetic, comparison and logic operators (== and != stay identity, as in TensorFlow 1)."""
-    pairs = {
-        "add": (_add, "add"),
-        "sub": (_sub, "sub"),
-        "mul": (_mul, "mul"),
-        "truediv": (truediv, "truediv"),
-        "div": (div, "div"),
-        "floordiv": (_floor_div, "floordiv"),
-        "mod": (_floor_mod_op, "mod"),
-        "pow": (_pow, "pow"),
-        "and": (_logic(_logical_and, _bitwise_and), "and"),
-        "or": (_logic(_logical_or, _bitwise_or), "or"),
-        "xor": (_logic(logical_xor, _bitwise_xor), "xor"),
-    }
-    for name, (fn, shown) in pairs.items():
-        left, right = _binary(fn, shown)
-        Tensor._override_operator(f"__{name}__", left)
-        Tensor._override_operator(f"__r{name}__", right)
-    for name, fn in {"lt": _less, "le": _less_equal, "gt": _greater, "ge": _greater_equal}.items():
-        Tensor._override_operator(f"__{name}__", lambda x, y, fn=fn: fn(x, y))
-    Tensor._override_operator("__neg__", lambda x: raw.Neg(x))
-    Tensor._override_operator("__abs__", lambda x: raw.Abs(x))
-    Tensor._override_operator("__invert__", _invert)
-
-
-def _invert(x: Tensor) -> Tensor:
-    return raw.LogicalNot(x) if x.dtype.base_dtype is dtypes.bool_ else raw.Invert(x)
-
-
-_install_operators()

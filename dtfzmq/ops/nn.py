@@ -337,7 +337,7 @@ class TopK(NamedTuple):
     indices: Tensor
 
 
-def top_k(input: Any, k: int = 1, sorted: bool = True, name: str | None = None) -> TopK:  # noqa: A002
+def top_k(input: Any, k: int = 1, sorted: bool = True, name: str | None = None) -> TopK:
     """The k largest entries along the last axis, in descending order, and where they stand. k is a Python number."""
     return TopK(*raw.TopKV2(input, k=int(k), sorted=bool(sorted), name=name))
 
