@@ -21,6 +21,7 @@ from dtfzmq.runtime.values import keep
 
 # Pieces of code between which a cancelled step stops.
 CHUNK = 64
+_SMALL = 1 << 60
 
 _read = operator.methodcaller("read")
 
@@ -172,16 +173,16 @@ class _Compiler:
     # -- segments -----------------------------------------------------------------------------------------------------
 
     def _cut(self) -> None:
-        """Nodes that wait for the same asynchronous ops form a segment."""
+        """Nodes that wait for the same asynchronous ops, directly or not, form a segment."""
         plan = self.plan
         plan.sync = not any(self.is_async)
         if plan.sync:
             self.segment_of = [0] * len(self.nodes)
-            plan.waits.append(0)
+            plan.waits = [0]
+            plan.followers = [()]
             return
         masks = [0] * len(self.nodes)
-        segments: dict[int, int] = {0: 0}
-        behind: list[int] = []  # per asynchronous op: its bit and all that it waits for
+        segments: dict[int | bytes, int] = {0: 0}
         numbers: dict[int, int] = {}
         for i, node in enumerate(self.nodes):
             mask = 0
@@ -189,27 +190,34 @@ class _Compiler:
                 mask |= masks[s]
             for s in node.control:
                 mask |= masks[s]
-            self.segment_of.append(segments.setdefault(mask, len(segments)))
+            # Large ints such as 2**k - 1 share few hashes, their bytes do not.
+            key = mask if mask < _SMALL else mask.to_bytes((mask.bit_length() + 7) // 8, "little")
+            self.segment_of.append(segments.setdefault(key, len(segments)))
             if self.is_async[i]:
-                numbers[i] = len(behind)
-                mask |= 1 << len(behind)
-                behind.append(mask)
+                mask |= 1 << len(numbers)
+                numbers[i] = len(numbers)
             masks[i] = mask
-        # What a segment reads was made by segments that wait for a part of what it waits for: those come first.
-        order = sorted(segments, key=int.bit_count)
-        renumbered = {segments[mask]: number for number, mask in enumerate(order)}
-        self.segment_of = [renumbered[segment] for segment in self.segment_of]
-        dependents: list[list[int]] = [[] for _ in behind]
-        for segment, mask in enumerate(order):
-            count = 0
-            while mask:
-                # The youngest op cannot be implied by another; what it waits for is.
-                youngest = mask.bit_length() - 1
-                dependents[youngest].append(segment)
-                mask &= ~behind[youngest]
-                count += 1
-            plan.waits.append(count)
+        self._link(numbers, len(segments))
+
+    def _link(self, numbers: dict[int, int], count: int) -> None:
+        """A segment waits for every asynchronous op and every other segment that its nodes depend on."""
+        plan, segment_of = self.plan, self.segment_of
+        waits: list[set[tuple[bool, int]]] = [set() for _ in range(count)]
+        for i, node in enumerate(self.nodes):
+            here = segment_of[i]
+            for s in [*[s for s, _ in node.inputs], *node.control]:
+                if s in numbers:
+                    waits[here].add((True, numbers[s]))
+                elif segment_of[s] != here and self.nodes[s].op not in ("Const", "_Arg"):
+                    waits[here].add((False, segment_of[s]))
+        dependents: list[list[int]] = [[] for _ in numbers]
+        followers: list[list[int]] = [[] for _ in range(count)]
+        for segment, sources in enumerate(waits):
+            for is_async, number in sources:
+                (dependents if is_async else followers)[number].append(segment)
+        plan.waits = [len(sources) for sources in waits]
         plan.dependents = [tuple(d) for d in dependents]
+        plan.followers = [tuple(f) for f in followers]
 
     def _trace_uses(self) -> None:
         values, segment_of = self.values, self.segment_of

@@ -291,6 +291,7 @@ class Run:
                 self._cursor = frame, segment, index, done
                 raise
             at = 0
+        self._wake(frame, plan.followers[segment])
         frame.left -= 1
         if frame.left == 0:
             self._close(frame)
@@ -307,14 +308,17 @@ class Run:
                         frame.slots[slot] = part
         elif where >= 0:
             frame.slots[where] = value
-        waits = frame.waits
-        for segment in plan.dependents[number]:
-            waits[segment] -= 1
-            if waits[segment] == 0:
-                self._work.append((frame, segment))
+        self._wake(frame, plan.dependents[number])
         frame.left -= 1
         if frame.left == 0:
             self._close(frame)
+
+    def _wake(self, frame: Frame, segments: tuple[int, ...]) -> None:
+        waits = frame.waits
+        for segment in segments:
+            waits[segment] -= 1
+            if waits[segment] == 0:
+                self._work.append((frame, segment))
 
     def _close(self, frame: Frame) -> None:
         plan, slots = frame.plan, frame.slots

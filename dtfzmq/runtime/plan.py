@@ -3,8 +3,9 @@
 An instruction is a tuple ``(kind, fn, a, b, out, free, node name)``: `a` and `b` are slots that it reads (a tuple of
 slots in `a` for the general kinds), `out` the slot or slots it writes, `free` slots it empties (None: none).
 
-A segment is a list of instructions that run one after another without waiting. It can run once the asynchronous ops
-in its `waits` have delivered; whatever it reads besides is then there, since segments run in their order.
+A segment is a list of instructions that run one after another without waiting: those that wait for the same set of
+asynchronous ops. It is ready once those that its nodes take something from have delivered, and the segments that its
+nodes depend on, which wait for a part of the same, have run.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class Plan:
         "device",
         "feeds",
         "fetches",
+        "followers",
         "holds",
         "meets",
         "outputs",
