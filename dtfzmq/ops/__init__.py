@@ -1,1 +1,1 @@
-"""Floor 2: the op library. One declaration per op, in families; imports graph/ and base/ alone, never plan/ or runtime/."""
+"""Floor 2: the op library. One declaration per op, in families. Imports graph/ and base/ alone."""

@@ -221,7 +221,11 @@ def _fitted(g: Tensor | None, x: Tensor, other: Tensor) -> Tensor | None:
 _xent_op = op(
     "SoftmaxCrossEntropyWithLogits", "features: F, labels: F -> loss: F, backprop: F", shape=_xent_shape, kernel=_xent,
     grad=_xent_grad,
-    samples=[Sample(mat(3, 4), np.eye(3, 4)), Sample(mat(2, 3), _softmax(mat(2, 3, seed=2))), Sample(mat(2, 3), _softmax(mat(1, 3)))],
+    samples=[
+        Sample(mat(3, 4), np.eye(3, 4)),
+        Sample(mat(2, 3), _softmax(mat(2, 3, seed=2))),
+        Sample(mat(2, 3), _softmax(mat(1, 3))),
+    ],
 )  # fmt: skip
 
 
@@ -306,7 +310,8 @@ def _top_k_grad(n: Any, g: Tensor, g_index: Any) -> tuple[Tensor]:
 
 _in_top_k_op = op(
     "InTopKV2", "predictions: float32, targets: I, k: I -> precision: bool", shape=lambda n: [n.inputs[1].shape],
-    kernel=_in_top_k, grad=NO_GRAD("boolean result"), samples=[Sample(mat(3, 4, dtype="float32"), ints(0, 3, 9), ints(2)[0])],
+    kernel=_in_top_k, grad=NO_GRAD("boolean result"),
+    samples=[Sample(mat(3, 4, dtype="float32"), ints(0, 3, 9), ints(2)[0])],
 )  # fmt: skip
 _top_k_op = op(
     "TopKV2", "input: R; k: int, sorted: bool = True -> values: R, indices: int32", shape=_top_k_shape,

@@ -158,9 +158,7 @@ _sub = op(
     "Sub", "x: N, y: N -> z: N", shape=broadcast, kernel=np.subtract, out=True,
     grad=lambda n, g: _both(n, g, -g), samples=_PAIRS,
 )  # fmt: skip
-_mul = op(
-    "Mul", "x: N, y: N -> z: N", shape=broadcast, kernel=np.multiply, out=True, grad=_mul_grad, samples=_PAIRS
-)
+_mul = op("Mul", "x: N, y: N -> z: N", shape=broadcast, kernel=np.multiply, out=True, grad=_mul_grad, samples=_PAIRS)
 _real_div = op(
     "RealDiv", "x: N, y: N -> z: N", shape=broadcast, kernel=np.divide, out=True, grad=_div_grad, samples=_NONZERO
 )
@@ -199,9 +197,7 @@ _squared_difference_op = op(
 _atan2 = op(
     "Atan2", "y: F, x: F -> z: F", shape=broadcast, kernel=np.arctan2, out=True, grad=_atan2_grad, samples=_PAIRS
 )
-_equal = op(
-    "Equal", "x: T, y: T -> z: bool", shape=broadcast, kernel=np.equal, out=True, grad=_BOOLEAN, samples=_PAIRS
-)
+_equal = op("Equal", "x: T, y: T -> z: bool", shape=broadcast, kernel=np.equal, out=True, grad=_BOOLEAN, samples=_PAIRS)
 _not_equal = op(
     "NotEqual", "x: T, y: T -> z: bool", shape=broadcast, kernel=np.not_equal, out=True, grad=_BOOLEAN, samples=_PAIRS
 )

@@ -66,7 +66,9 @@ def int_vector(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         if any(isinstance(v, Tensor) for v in value):
             kinds = {v.dtype.base_dtype for v in value if isinstance(v, Tensor)}
-            return raw.Pack([v if isinstance(v, Tensor) else np.array(int(v), next(iter(kinds)).np_dtype) for v in value])
+            return raw.Pack(
+                [v if isinstance(v, Tensor) else np.array(int(v), next(iter(kinds)).np_dtype) for v in value]
+            )
         if all(hasattr(v, "__index__") for v in value):
             wide = any(int(v) > 2**31 - 1 for v in value)
             return np.array([int(v) for v in value], np.int64 if wide else np.int32)

@@ -31,7 +31,7 @@ from dtfzmq.ops.raw import raw
 
 
 class BuiltIf:
-    """An If op with the graphs of its branches: `outputs[b]` maps a tensor of branch b to the output that carries it."""
+    """An If op with the graphs of its branches; `outputs[b]` says which output carries a tensor of branch b."""
 
     def __init__(self, branches: Sequence[FuncGraph], results: Sequence[Sequence[Tensor]]) -> None:
         self.branches = branches
@@ -40,7 +40,7 @@ class BuiltIf:
 
 
 class BuiltWhile:
-    """A While op with its graphs: `next` are the body's new values, `lists` maps a body tensor to the output that lists it."""
+    """A While op with its graphs; `next` are the body's new values, `lists` says which output lists a tensor."""
 
     def __init__(self, cond: FuncGraph, body: FuncGraph, following: Sequence[Tensor], backward: bool) -> None:
         self.cond = cond
@@ -54,7 +54,7 @@ _built: weakref.WeakKeyDictionary[Operation, Any] = weakref.WeakKeyDictionary()
 
 
 def built(operation: Operation) -> Any:
-    """The BuiltIf or BuiltWhile of an op. Raises LookupError for one that came from elsewhere than this program's text."""
+    """The BuiltIf or BuiltWhile of an op. Raises LookupError for one that this program did not build."""
     found = _built.get(operation)
     if found is None:
         raise LookupError(f"No gradient defined for operation '{operation.name}': it was not built in this program.")
@@ -85,7 +85,7 @@ def _kept(graph: FuncGraph, present: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _unify(graphs: Sequence[FuncGraph], fixed: int) -> list[Tensor]:
-    """Give the graphs the same captures in the same order, behind `fixed` other arguments. Returns the outer tensors."""
+    """Give the graphs the same captures in one order, behind `fixed` other arguments; the outer tensors."""
     order: dict[Tensor, None] = {}
     for graph in graphs:
         order.update(dict.fromkeys(graph.captures))
@@ -246,7 +246,9 @@ class BackwardGraph(FuncGraph):
                 attrs = {"dtype": tensor.dtype}
                 # Where the list is: with what filled it, so that items travel and not lists.
                 with self.device(None), self.device(source.device or None):
-                    got = self.create_op("ListGet", (items, self.index), attrs, (tensor.dtype,), "ListGet", (tensor.shape,))
+                    got = self.create_op(
+                        "ListGet", (items, self.index), attrs, (tensor.dtype,), "ListGet", (tensor.shape,)
+                    )
                 return got.outputs[0]
         raise LookupError(
             f"The gradient of '{self.operation.name}' needs the value of {tensor}, which is not kept "
@@ -262,9 +264,7 @@ _list_get = op(
     "ListGet", "items: variant, index: int32; dtype: type -> item: dtype", shape=_no_shapes,
     kernel=lambda items, index: items[int(index)], grad=NO_GRAD("read by gradients of loops, which have none"),
 )  # fmt: skip
-_empty_list = op(
-    "EmptyList", "-> items: variant", shape=scalar, kernel=list, grad=NO_GRAD("has no input")
-)
+_empty_list = op("EmptyList", "-> items: variant", shape=scalar, kernel=list, grad=NO_GRAD("has no input"))
 
 
 def _write(value: Any, out: list[bytes]) -> None:
@@ -304,7 +304,7 @@ def _list_pack(items: list[Any]) -> np.ndarray:
 
 
 def _list_unpack(data: np.ndarray) -> list[Any]:
-    items: list[Any] = _read(memoryview(np.ascontiguousarray(data)), 0)[0]
+    items: list[Any] = _read(np.ascontiguousarray(data).data, 0)[0]
     return items
 
 

@@ -35,7 +35,7 @@ _sum_to = op(
 
 
 def repeated_axes(inner: Dims | None, other: Dims | None) -> tuple[int, ...] | None:
-    """Axes of the broadcast result over which an input of sizes `inner` was repeated to meet `other`; None if not known yet.
+    """Axes of the result over which an input of sizes `inner` was repeated to meet `other`; None if not known yet.
 
     An unknown size that `other` cannot repeat (it has size 1 there, or no such axis) counts as not repeated.
     """

@@ -64,7 +64,7 @@ def _checked(t_list: Any) -> Sequence[Any]:
 def clip_by_global_norm(
     t_list: Sequence[Any], clip_norm: Any, use_norm: Any = None, name: str | None = None
 ) -> tuple[list[Any], Tensor]:
-    """All tensors scaled by clip_norm / max(global norm, clip_norm), and the norm; a norm that is not finite gives nan."""
+    """All tensors times clip_norm / max(global norm, clip_norm), and the norm; one that is not finite gives nan."""
     norm = global_norm(_checked(t_list), name) if use_norm is None else convert_to_tensor(use_norm)
     if norm is None:
         return list(t_list), convert_to_tensor(0.0)
@@ -80,7 +80,11 @@ def clip_by_global_norm(
                 continue
             values = convert_to_tensor(t.values if isinstance(t, IndexedSlices) else t)
             with values.graph.colocate_with(values):
-                factor = finite if finite.dtype is values.dtype.base_dtype else raw.Cast(finite, DstT=values.dtype.base_dtype)
+                factor = (
+                    finite
+                    if finite.dtype is values.dtype.base_dtype
+                    else raw.Cast(finite, DstT=values.dtype.base_dtype)
+                )
                 scaled = raw.Identity(values * factor)
             out.append(IndexedSlices(scaled, t.indices, t.dense_shape) if isinstance(t, IndexedSlices) else scaled)
     return out, norm
@@ -100,7 +104,7 @@ def norm(
     tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: bool | None = None, name: str | None = None,
     keep_dims: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """The norm of vectors along `axis` (of all elements if None): "euclidean", 1, 2, np.inf or another positive number."""
+    """The norm along `axis` (of all elements if None): "euclidean", 1, 2, np.inf or another positive number."""
     tensor = convert_to_tensor(tensor, name="tensor")
     keep = bool(one_of("keepdims", keepdims, "keep_dims", keep_dims))
     if isinstance(axis, (list, tuple)) and len(axis) > 1 and ord not in ("euclidean", "fro"):
@@ -127,4 +131,3 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
         total = reduce_sum(raw.Square(x), axis, keepdims=True)
         floor = convert_to_tensor(epsilon, dtype=x.dtype.base_dtype)
         return raw.Mul(x, raw.Rsqrt(raw.Maximum(total, floor)), name=scope)
-

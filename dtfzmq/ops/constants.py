@@ -143,7 +143,9 @@ _placeholder_with_default = op(
     "PlaceholderWithDefault", "input: T; shape: shape -> output: T", shape=lambda n: [as_shape(n.attrs["shape"])],
     kernel=_pass, grad=lambda n, g: (g,), samples=[Sample(mat(2, 3), shape=TensorShape([2, None]))],
 )  # fmt: skip
-_identity = op("Identity", "input: T -> output: T", shape=same, kernel=_pass, grad=lambda n, g: (g,), samples=[Sample(mat(2, 3))])  # noqa: E501
+_identity = op(
+    "Identity", "input: T -> output: T", shape=same, kernel=_pass, grad=lambda n, g: (g,), samples=[Sample(mat(2, 3))]
+)
 _stop_gradient = op(
     "StopGradient", "input: T -> output: T", shape=same, kernel=_pass, grad=NO_GRAD("asked for by the user"),
     samples=[Sample(mat(2, 3))],
@@ -160,7 +162,9 @@ _identity_n = op(
 _no_op = op("NoOp", "->", shape=lambda n: [], kernel=lambda: None, grad=_SOURCE, samples=[Sample()])
 
 
-def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const", verify_shape: bool = False) -> Tensor:
+def constant(
+    value: Any, dtype: Any = None, shape: Any = None, name: str = "Const", verify_shape: bool = False
+) -> Tensor:
     """A tensor with a fixed value.
 
     `shape` reshapes the value; one that is too short is filled up with its last element. Raises ValueError if the value
@@ -270,7 +274,11 @@ lin_space = linspace
 
 
 def eye(
-    num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: Any = dtypes.float32, name: str | None = None
+    num_rows: Any,
+    num_columns: Any = None,
+    batch_shape: Any = None,
+    dtype: Any = dtypes.float32,
+    name: str | None = None,
 ) -> Tensor:
     """The identity matrix, or a batch of it. The sizes must be known while building."""
     rows = int(num_rows)

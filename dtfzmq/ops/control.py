@@ -243,10 +243,8 @@ def while_loop(
         graph, following = _body_graph(outer, f"{prefix}/body", body, structure, flat, shapes, count)
         made = make_while(outer, flat, test, pred, graph, following, shapes, "While", save=back_prop)
         finals = _exits(outer, made, shapes[:count], count)
-    if not return_same_structure and isinstance(loop_vars, (list, tuple)) and len(loop_vars) == 1:
-        if not hasattr(loop_vars, "_fields"):
-            return nest.pack_like(loop_vars, finals)[0]
-    return nest.pack_like(loop_vars, finals)
+    packed = nest.pack_like(loop_vars, finals)
+    return packed if return_same_structure else _single(packed)
 
 
 def _initial(value: Any, outer: Graph) -> Tensor:
@@ -263,8 +261,8 @@ def _call(fn: Callable[..., Any], structure: Any, args: list[Tensor]) -> Any:
 
 
 def _test_graph(
-    outer: Graph, scope: str, fn: Any, structure: Any, flat: Sequence[Tensor], shapes: Sequence[TensorShape], count: int,
-    limit: Any,
+    outer: Graph, scope: str, fn: Any, structure: Any, flat: Sequence[Tensor], shapes: Sequence[TensorShape],
+    count: int, limit: Any,
 ) -> tuple[FuncGraph, Tensor]:  # fmt: skip
     graph = FuncGraph(outer, scope)
     with graph.as_default():
@@ -290,15 +288,19 @@ def _body_graph(
         result = _call(fn, structure, args[:count])
         if not nest.is_nested(result):
             result = [result]
-        if isinstance(structure, (list, tuple)) and not hasattr(structure, "_fields") and isinstance(result, (list, tuple)):
+        if (
+            isinstance(structure, (list, tuple))
+            and not hasattr(structure, "_fields")
+            and isinstance(result, (list, tuple))
+        ):
             result = type(structure)(result) if not hasattr(result, "_fields") else result
         nest.assert_same_structure(structure, result)
         following = [_leaf(v, graph) for v in nest.flatten(result)]
         for before, after, shape in zip(flat, following, shapes):
             if after.dtype is not before.dtype.base_dtype:
                 raise TypeError(
-                    f"Loop variable {before.name} enters the loop with type {before.dtype.base_dtype.name}, but has type "
-                    f"{after.dtype.name} after one iteration."
+                    f"Loop variable {before.name} enters the loop with type {before.dtype.base_dtype.name}, but has "
+                    f"type {after.dtype.name} after one iteration."
                 )
             if not _covers(shape, after.shape):
                 raise ValueError(

@@ -49,16 +49,16 @@ def _if_grad(n: Operation, *grads: Any, needed: Sequence[bool]) -> list[Tensor |
         xs = [(i, branch.captures[captures[i]]) for i in wanted if captures[i] in branch.captures]
         with graph.as_default():
             results = backpropagate(graph, ys, given, [x for _, x in xs])
-            found.append({i: convert_to_tensor(g) for (i, _), g in zip(xs, results) if g is not None})
+            found.append({i: convert_to_tensor(r) for (i, _), r in zip(xs, results) if r is not None})
         graphs.append(graph)
     used = [i for i in wanted if any(i in f for f in found)]
     if not used:
         return nothing
     rows: list[list[Tensor]] = []
-    for graph, have in zip(graphs, found):
-        with graph.as_default():
-            row = [have[i] if i in have else zeros_like(value_of(graph.capture(captures[i]))) for i in used]
-            rows.append([t if t.graph is graph else graph.capture(t) for t in row])
+    for g, have in zip(graphs, found):
+        with g.as_default():
+            row = [have[i] if i in have else zeros_like(value_of(g.capture(captures[i]))) for i in used]
+            rows.append([_here(g, t) for t in row])
     made = make_if(outer, _here(outer, n.inputs[0]), graphs, rows, "If")
     for k, i in enumerate(used):
         nothing[i + 1] = made.outputs[k]
@@ -103,7 +103,8 @@ def _while_grad(n: Operation, *grads: Any, needed: Sequence[bool]) -> list[Tenso
 
     test = FuncGraph(outer, f"{scope}/cond")
     graph = BackwardGraph(outer, f"{scope}/body", n, body)
-    for g in (test, graph):
+    graphs: tuple[FuncGraph, FuncGraph] = test, graph
+    for g in graphs:
         for t, shape in zip(start, shapes):
             g.add_arg(t.dtype.base_dtype, shape)
     with test.as_default():
@@ -117,10 +118,10 @@ def _while_grad(n: Operation, *grads: Any, needed: Sequence[bool]) -> list[Tenso
         xs = [*(body.args[i] for i in active), *(body.captures[captures[j]] for j in sums)]
         results = backpropagate(graph, ys, given, xs)
         following = [left]
-        for i, g in zip(active, results):
-            following.append(zeros_like(graph.capture(body.args[i])) if g is None else convert_to_tensor(g))
-        for total, g in zip(totals, results[len(active) :]):
-            following.append(total if g is None else raw.Add(total, convert_to_tensor(g)))
+        for i, found in zip(active, results):
+            following.append(zeros_like(graph.capture(body.args[i])) if found is None else convert_to_tensor(found))
+        for total, found in zip(totals, results[len(active) :]):
+            following.append(total if found is None else raw.Add(total, convert_to_tensor(found)))
         following = [t if t.graph is graph else graph.capture(t) for t in following]
     made = make_while(outer, start, test, pred, graph, following, shapes, "While", backward=True)
     for k, i in enumerate(active):

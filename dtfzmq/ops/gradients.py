@@ -62,10 +62,11 @@ def gradients(
     stop_gradients: Any = None,
     unconnected_gradients: Any = "none",
 ) -> list[Gradient]:
-    """d(sum of ys) / dx for each x: a Tensor, IndexedSlices where rows were gathered, or None where ys do not depend on x.
+    """d(sum of ys) / dx for each x: a Tensor, IndexedSlices if rows were gathered, None if ys do not depend on x.
 
     `grad_ys` are the derivatives of something with respect to ys (ones where None). `stop_gradients` are held constant.
-    Integer and boolean ys count as not depending on anything. Raises ValueError for grad_ys that do not match, LookupError for an op type that is not declared.
+    Integer and boolean ys count as not depending on anything. Raises ValueError for grad_ys that do not match,
+    LookupError for an op type that is not declared.
     """
     targets = [convert_to_tensor(y, name="y") for y in _aslist(ys)]
     sources = [_source(x) for x in _aslist(xs)]
@@ -117,8 +118,8 @@ def _gated(grads: list[Gradient]) -> list[Gradient]:
     ]
 
 
-def backpropagate(graph: Graph, ys: Sequence[Tensor], seeds: Sequence[Tensor], xs: Sequence[Tensor]) -> list[Gradient]:
-    """Gradients built into `graph` (the default graph), of tensors that may belong to the graph it is the backward of."""
+def backpropagate(graph: Graph, ys: Sequence[Tensor], seeds: Sequence[Any], xs: Sequence[Tensor]) -> list[Gradient]:
+    """Gradients built into `graph` (the default), of tensors that may belong to the graph it is the backward of."""
     return _Backward(graph, list(xs), set(), True).run(list(ys), seeds)
 
 
@@ -243,7 +244,7 @@ def _checked_seed(seed: Any, y: Tensor, i: int) -> Gradient:
         return seed
     seed = convert_to_tensor(seed, dtype=None if isinstance(seed, Tensor) else y.dtype.base_dtype, name=f"grad_ys_{i}")
     if seed.dtype.base_dtype is not y.dtype.base_dtype:
-        raise TypeError(f"Gradient type {seed.dtype.name} generated for tensor {y} does not match its type {y.dtype.name}.")
+        raise TypeError(f"Gradient type {seed.dtype.name} for tensor {y} does not match its type {y.dtype.name}.")
     seed.shape.assert_is_compatible_with(y.shape)
     return seed
 

@@ -53,7 +53,7 @@ def group(*inputs: Any, name: str | None = None, **kwargs: Any) -> Operation:
 
 
 def tuple(tensors: Sequence[Any], name: str | None = None, control_inputs: Any = None) -> list[Any]:
-    """The tensors again, none of which can be used before all of them (and control_inputs) are there. None stays None."""
+    """The tensors again, none of which can be used before all (and control_inputs) are there. None stays None."""
     gates = [_operation(t) for t in tensors if t is not None]
     gates += [_operation(c) for c in control_inputs or ()]
     if not gates:

@@ -54,18 +54,14 @@ def concat_rows(parts: Sequence[IndexedSlices]) -> IndexedSlices:
     return IndexedSlices(raw.ConcatV2([p.values for p in parts], 0), raw.ConcatV2(indices, 0), shape)
 
 
-def _convert(
-    value: IndexedSlices, dtype: DType | None = None, name: str | None = None, as_ref: bool = False
-) -> Tensor:
+def _convert(value: IndexedSlices, dtype: DType | None = None, name: str | None = None, as_ref: bool = False) -> Tensor:
     """The dense tensor: zero where no row is."""
     if dtype is not None and dtype.base_dtype is not value.dtype.base_dtype:
         raise ValueError(
             f"Tensor conversion requested dtype {dtype.name} for IndexedSlices with dtype {value.dtype.name}"
         )
     if value.dense_shape is None:
-        raise ValueError(
-            f"Tensor conversion requested for IndexedSlices for argument without dense_shape: {value}"
-        )
+        raise ValueError(f"Tensor conversion requested for IndexedSlices for argument without dense_shape: {value}")
     return _to_dense(value.values, value.indices, value.dense_shape, name=name)
 
 

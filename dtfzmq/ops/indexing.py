@@ -32,7 +32,7 @@ def _slice_shape(n: Any) -> list[TensorShape]:
         if length >= 0:
             out.append(length)
             if whole is not None and begin is not None and begin[i] + length > whole:
-                raise ValueError(f"Slice of size {length} from {begin[i]} is out of range for axis {i} of size {whole}.")
+                raise ValueError(f"A slice of {length} from {begin[i]} is out of range for axis {i} of size {whole}.")
         else:
             out.append(None if whole is None or begin is None else whole - int(begin[i]))
     return [TensorShape(out)]
@@ -326,6 +326,9 @@ _where_op = op(
 )  # fmt: skip
 
 
+_np_pad: Any = np.pad
+
+
 def _pad_widths(paddings: np.ndarray, rank: int) -> list[tuple[int, int]]:
     if paddings.shape != (rank, 2) or paddings.size and paddings.min() < 0:
         raise invalid(f"Paddings must be {rank} pairs of numbers >= 0, not {paddings.tolist()}")
@@ -365,7 +368,7 @@ def _every(g: Tensor) -> Any:
 
 def _mirror_kernel(node: Any, env: Any) -> Any:
     mode = "reflect" if node.attrs["mode"] == "REFLECT" else "symmetric"
-    return lambda x, p: np.pad(x, _pad_widths(p, x.ndim), mode=mode)
+    return lambda x, p: _np_pad(x, _pad_widths(p, x.ndim), mode=mode)
 
 
 def _mirror_grad_kernel(node: Any, env: Any) -> Any:
@@ -375,7 +378,7 @@ def _mirror_grad_kernel(node: Any, env: Any) -> Any:
         widths = _pad_widths(paddings, g.ndim)
         for axis, (a, b) in enumerate(widths):
             size = g.shape[axis] - a - b
-            source = np.pad(np.arange(size), (a, b), mode=mode)
+            source = _np_pad(np.arange(size), (a, b), mode=mode)
             out = np.zeros((*g.shape[:axis], size, *g.shape[axis + 1 :]), g.dtype)
             np.add.at(np.moveaxis(out, axis, 0), source, np.moveaxis(g, axis, 0))
             g = out
@@ -412,7 +415,8 @@ def _reverse_kernel(x: np.ndarray, axis: np.ndarray) -> np.ndarray:
 
 _reverse = op(
     "ReverseV2", "tensor: T, axis: I -> output: T", shape=same, kernel=_reverse_kernel,
-    grad=lambda n, g: (raw.ReverseV2(g, n.inputs[1]), None), samples=[Sample(mat(2, 3), ints(-1)), Sample(mat(2, 3), ints(0, 1))],
+    grad=lambda n, g: (raw.ReverseV2(g, n.inputs[1]), None),
+    samples=[Sample(mat(2, 3), ints(-1)), Sample(mat(2, 3), ints(0, 1))],
 )  # fmt: skip
 
 

@@ -95,7 +95,7 @@ def _split_shape(n: Any) -> list[TensorShape]:
         raise ValueError(f"split axis {a} is out of range for shape {n.inputs[1].shape}.")
     size = known[a]
     if size is not None and size % count:
-        raise ValueError(f"Dimension size must be evenly divisible by {count} but is {size} for shape {n.inputs[1].shape}")
+        raise ValueError(f"Dimension size must be evenly divisible by {count} but is {size} in {n.inputs[1].shape}")
     part = None if size is None else size // count
     return [TensorShape([part if i == a % len(known) else d for i, d in enumerate(known)])] * count
 

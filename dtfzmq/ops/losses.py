@@ -31,7 +31,7 @@ def compute_weighted_loss(
     losses: Any, weights: Any = 1.0, scope: str | None = None, loss_collection: Any = GraphKeys.LOSSES,
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:  # fmt: skip
-    """Losses times weights (broadcast), reduced, and added to `loss_collection`. Raises ValueError for weights that do not fit."""
+    """Losses times weights (broadcast), reduced and added to `loss_collection`; ValueError if they cannot be."""
     losses = convert_to_tensor(losses)
     with losses.graph.name_scope(scope or "weighted_loss"):
         kind = losses.dtype.base_dtype
@@ -39,7 +39,9 @@ def compute_weighted_loss(
         w = convert_to_tensor(weights, dtype=None if isinstance(weights, Tensor) else x.dtype.base_dtype)
         w = w if w.dtype.base_dtype is x.dtype.base_dtype else raw.Cast(w, DstT=x.dtype.base_dtype)
         if None not in (w.shape.ndims, x.shape.ndims) and w.shape.ndims not in (0, x.shape.ndims):
-            raise ValueError(f"weights can not be broadcast to values. values.shape={x.shape}. weights.shape={w.shape}.")
+            raise ValueError(
+                f"weights can not be broadcast to values: values.shape={x.shape}, weights.shape={w.shape}."
+            )
         weighted = x * w
         if reduction == Reduction.NONE:
             out = weighted
@@ -86,7 +88,9 @@ def get_regularization_loss(scope: str | None = None, name: str = "total_regular
     return add_n(found, name=name) if found else convert_to_tensor(0.0)
 
 
-def get_total_loss(add_regularization_losses: bool = True, name: str = "total_loss", scope: str | None = None) -> Tensor:
+def get_total_loss(
+    add_regularization_losses: bool = True, name: str = "total_loss", scope: str | None = None
+) -> Tensor:
     """The sum of all losses collected so far."""
     found = get_losses(scope=scope)
     if add_regularization_losses:
@@ -109,8 +113,8 @@ def _pair(first: Any, second: Any, names: str) -> tuple[Tensor, Tensor]:
 
 
 def mean_squared_error(
-    labels: Any, predictions: Any, weights: Any = 1.0, scope: str | None = None, loss_collection: Any = GraphKeys.LOSSES,
-    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+    labels: Any, predictions: Any, weights: Any = 1.0, scope: str | None = None,
+    loss_collection: Any = GraphKeys.LOSSES, reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:  # fmt: skip
     """The mean of (predictions - labels) ** 2."""
     y, p = _pair(labels, predictions, "labels and predictions")
@@ -119,8 +123,8 @@ def mean_squared_error(
 
 
 def absolute_difference(
-    labels: Any, predictions: Any, weights: Any = 1.0, scope: str | None = None, loss_collection: Any = GraphKeys.LOSSES,
-    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+    labels: Any, predictions: Any, weights: Any = 1.0, scope: str | None = None,
+    loss_collection: Any = GraphKeys.LOSSES, reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:  # fmt: skip
     """The mean of |predictions - labels|."""
     y, p = _pair(labels, predictions, "labels and predictions")
@@ -166,7 +170,7 @@ def softmax_cross_entropy(
     onehot_labels: Any, logits: Any, weights: Any = 1.0, label_smoothing: float = 0, scope: str | None = None,
     loss_collection: Any = GraphKeys.LOSSES, reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:  # fmt: skip
-    """The mean cross-entropy of softmax(logits) against one-hot labels, smoothed toward the uniform by label_smoothing."""
+    """The mean cross-entropy of softmax(logits) against one-hot labels, which may be smoothed toward the uniform."""
     y, x = _pair(onehot_labels, logits, "onehot_labels and logits")
     with x.graph.name_scope(scope or "softmax_cross_entropy_loss"):
         if label_smoothing > 0:

@@ -214,9 +214,7 @@ def add_n(inputs: Sequence[Any], name: str | None = None) -> Tensor:
     return raw.AddN([convert_to_tensor(x) for x in inputs], name=name)
 
 
-def accumulate_n(
-    inputs: Sequence[Any], shape: Any = None, tensor_dtype: Any = None, name: str | None = None
-) -> Tensor:
+def accumulate_n(inputs: Sequence[Any], shape: Any = None, tensor_dtype: Any = None, name: str | None = None) -> Tensor:
     """The sum of a list, as add_n; `shape` and `tensor_dtype` are checked if given."""
     if not inputs or not isinstance(inputs, (list, tuple)):
         raise ValueError("inputs must be a list of at least one Tensor/IndexedSlices with the same dtype and shape")

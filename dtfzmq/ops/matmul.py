@@ -187,12 +187,16 @@ def matmul(
     b = convert_to_tensor(b, dtype=None if isinstance(b, Tensor) else a.dtype.base_dtype, name="b")
     rank_a, rank_b = a.shape.ndims, b.shape.ndims
     if rank_a in (None, 2) and rank_b in (None, 2) and not ((adjoint_a or adjoint_b) and a.dtype.is_complex):
-        return _matmul(a, b, transpose_a=bool(transpose_a or adjoint_a), transpose_b=bool(transpose_b or adjoint_b), name=name)
+        return _matmul(
+            a, b, transpose_a=bool(transpose_a or adjoint_a), transpose_b=bool(transpose_b or adjoint_b), name=name
+        )
     if a.dtype.is_complex and transpose_a:
         a = raw.Conj(a)
     if b.dtype.is_complex and transpose_b:
         b = raw.Conj(b)
-    return _batch_matmul(a, b, adj_x=bool(transpose_a or adjoint_a), adj_y=bool(transpose_b or adjoint_b), name=name or "MatMul")
+    return _batch_matmul(
+        a, b, adj_x=bool(transpose_a or adjoint_a), adj_y=bool(transpose_b or adjoint_b), name=name or "MatMul"
+    )
 
 
 batch_matmul = matmul

@@ -46,7 +46,7 @@ def pack_like(structure: Any, leaves: list[Any]) -> Any:
     """`leaves` in the shape of `structure`; ValueError if the count differs."""
     want = len(flatten(structure))
     if want != len(leaves):
-        raise ValueError(f"Structure had {want} elements, but flat_sequence had {len(leaves)} elements. Structure: {structure}")
+        raise ValueError(f"Structure had {want} elements, but flat_sequence had {len(leaves)}. Structure: {structure}")
     return _pack(structure, iter(leaves))
 
 
@@ -76,7 +76,7 @@ def assert_same_structure(first: Any, second: Any) -> None:
         raise ValueError(f"The two dictionaries don't have the same set of keys: {sorted(first)} and {sorted(second)}.")
     if len(first) != len(second):
         raise ValueError(
-            f"The two structures don't have the same number of elements. First structure: {first}, second structure: {second}."
+            f"The two structures don't have the same number of elements. First: {first}, second: {second}."
         )
     for a, b in zip(_children(first), _children(second)):
         assert_same_structure(a, b)

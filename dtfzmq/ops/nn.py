@@ -79,7 +79,7 @@ def _along(builder: Any, logits: Any, axis: int, name: str | None) -> Tensor:
     x = convert_to_tensor(logits)
     rank = x.shape.ndims
     if rank is not None and not -rank <= axis < rank and rank > 0:
-        raise ValueError(f"`axis` must be in the range [{-rank}, {rank}) where {rank} is the number of dimensions, not {axis}.")
+        raise ValueError(f"`axis` must be in the range [{-rank}, {rank}), not {axis}.")
     if axis == -1 or rank is not None and axis == rank - 1:
         return builder(x, name=name)
     if rank is None:
@@ -111,7 +111,9 @@ def _named_only(fn: str, sentinel: Any, labels: Any, logits: Any) -> None:
 
 def _cross_entropy(labels: Any, logits: Any, axis: int, name: str) -> Tensor:
     logits = convert_to_tensor(logits, name="logits")
-    labels = convert_to_tensor(labels, dtype=None if isinstance(labels, Tensor) else logits.dtype.base_dtype, name="labels")
+    labels = convert_to_tensor(
+        labels, dtype=None if isinstance(labels, Tensor) else logits.dtype.base_dtype, name="labels"
+    )
     if labels.dtype.base_dtype is not logits.dtype.base_dtype:
         labels = raw.Cast(labels, DstT=logits.dtype.base_dtype)
     rank = logits.shape.ndims
@@ -168,7 +170,11 @@ def sparse_softmax_cross_entropy_with_logits(
     _named_only("sparse_softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     logits = convert_to_tensor(logits, name="logits")
     labels = convert_to_tensor(labels, name="labels")
-    if labels.shape.ndims is not None and logits.shape.ndims is not None and logits.shape.ndims != labels.shape.ndims + 1:
+    if (
+        labels.shape.ndims is not None
+        and logits.shape.ndims is not None
+        and logits.shape.ndims != labels.shape.ndims + 1
+    ):
         raise ValueError(
             "Rank mismatch: Rank of labels (received "
             f"{labels.shape.ndims}) should equal rank of logits minus 1 (received {logits.shape.ndims})."
@@ -179,9 +185,7 @@ def sparse_softmax_cross_entropy_with_logits(
         if logits.shape.ndims == 2:
             return raw.SparseSoftmaxCrossEntropyWithLogits(logits, labels)[0]
         flat = raw.Reshape(labels, np.array([-1], np.int32))
-        loss = raw.Reshape(
-            raw.SparseSoftmaxCrossEntropyWithLogits(_flat_rows(logits), flat)[0], raw.Shape(labels)
-        )
+        loss = raw.Reshape(raw.SparseSoftmaxCrossEntropyWithLogits(_flat_rows(logits), flat)[0], raw.Shape(labels))
         loss.set_shape(labels.shape)
         return loss
 
@@ -192,7 +196,9 @@ def sigmoid_cross_entropy_with_logits(
     """-labels * log(sigmoid(x)) - (1 - labels) * log(1 - sigmoid(x)), in the form that cannot overflow."""
     _named_only("sigmoid_cross_entropy_with_logits", _sentinel, labels, logits)
     logits = convert_to_tensor(logits, name="logits")
-    labels = convert_to_tensor(labels, dtype=None if isinstance(labels, Tensor) else logits.dtype.base_dtype, name="labels")
+    labels = convert_to_tensor(
+        labels, dtype=None if isinstance(labels, Tensor) else logits.dtype.base_dtype, name="labels"
+    )
     try:
         labels.shape.merge_with(logits.shape)
     except ValueError:
@@ -307,7 +313,7 @@ def dropout(
         raise ValueError("You must provide a rate to dropout.")
     x = convert_to_tensor(x, name="x")
     if not x.dtype.is_floating:
-        raise ValueError(f"x has to be a floating point tensor since it's going to be scaled. Got a {x.dtype.name} tensor.")
+        raise ValueError(f"x has to be a floating point tensor since it is scaled. Got a {x.dtype.name} tensor.")
     if isinstance(keep_prob, (int, float)):
         if not 0 < keep_prob <= 1:
             raise ValueError(f"keep_prob must be a scalar tensor or a float in the range (0, 1], got {keep_prob}")
@@ -412,7 +418,7 @@ def embedding_lookup(
                 owner = owner + raw.Select(raw.GreaterEqual(flat, start), raw.OnesLike(flat) * one, raw.ZerosLike(flat))
             local = flat - raw.GatherV2(convert_to_tensor(starts), owner, 0)
         else:
-            raise ValueError(f"Unrecognized partition strategy: {partition_strategy}. Must be one of either `mod` or `div`.")
+            raise ValueError(f"Unrecognized partition strategy: {partition_strategy}. Must be `mod` or `div`.")
         found, places = [], []
         for i, part in enumerate(parts):
             mine = raw.Squeeze(raw.Where(raw.Equal(owner, convert_to_tensor(i, dtype=kind))), squeeze_dims=[1])

@@ -1,4 +1,4 @@
-"""Random numbers. One stream per op and session, from the graph's seed and the op's: the same on every task and machine.
+"""Random numbers: one stream per op and session, from the graph's seed and the op's, the same on every task.
 
 Without any seed a stream starts from the system's entropy. With a graph seed alone the op's seed is its place in the
 graph, so that equal programs draw equal numbers.
@@ -218,11 +218,10 @@ def random_uniform(
             sizes = convert_to_tensor(int_vector(shape), preferred_dtype=dtypes.int32, name="shape")
             low, high = convert_to_tensor(minval, dtype=kind), convert_to_tensor(maxval, dtype=kind)
             return _integers_op(sizes, low, high, name=prefix, **_seeds(seed))
-    high = 1 if maxval is None else maxval
-    width = convert_to_tensor(high, dtype=None if isinstance(high, Tensor) else kind) - minval if _is_tensor(
-        minval, high
-    ) else high - minval
-    return _make(_uniform_op, "random_uniform", shape, width, minval, kind, seed, name)
+    top = 1 if maxval is None else maxval
+    if _is_tensor(minval, top):
+        top = convert_to_tensor(top, dtype=None if isinstance(top, Tensor) else kind)
+    return _make(_uniform_op, "random_uniform", shape, top - minval, minval, kind, seed, name)
 
 
 def _is_tensor(*values: Any) -> bool:

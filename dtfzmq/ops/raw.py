@@ -1,7 +1,7 @@
 """Builders of all declared ops by op name, found when they are used.
 
-A gradient of one family needs ops of another (the gradient of Add is a Sum, that of Sum a BroadcastTo, that of BroadcastTo a
-Sum). It says `raw.Sum(x, axis)`, so that the files of the families import each other in one direction only.
+A gradient of one family needs ops of another (the gradient of Add is a Sum, that of Sum a BroadcastTo, and that a Sum
+again). It says `raw.Sum(x, axis)`, so that the files of the families import each other in one direction only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class _Raw:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         try:
-            builder = registry.lookup(name).builder
+            builder: Any = registry.lookup(name).builder
         except KeyError:
             raise AttributeError(f"No op '{name}' is declared.") from None
         setattr(self, name, builder)

@@ -27,6 +27,10 @@ _SAMPLES = [
 _FLAGS = [Sample(bits(2, 3), ints(1)), Sample(bits(2, 3, seed=4), ints(0, 1), keep_dims=True)]
 
 
+_add: Any = np.add.reduce
+_multiply: Any = np.multiply.reduce
+
+
 def axes_of(axis: np.ndarray, rank: int) -> tuple[int, ...]:
     """Reduction axes without negative ones and repeats. Raises InvalidArgumentError for one that does not exist."""
     out: dict[int, None] = {}
@@ -83,11 +87,11 @@ def _wide(x: np.ndarray) -> Any:
 
 
 def _sum(x: np.ndarray, axes: tuple[int, ...], keep: bool) -> np.ndarray:
-    return np.add.reduce(x, axes, dtype=_wide(x), keepdims=keep).astype(x.dtype, copy=False)
+    return _add(x, axes, dtype=_wide(x), keepdims=keep).astype(x.dtype, copy=False)
 
 
 def _prod(x: np.ndarray, axes: tuple[int, ...], keep: bool) -> np.ndarray:
-    return np.multiply.reduce(x, axes, dtype=_wide(x), keepdims=keep).astype(x.dtype, copy=False)
+    return _multiply(x, axes, dtype=_wide(x), keepdims=keep).astype(x.dtype, copy=False)
 
 
 def _mean(x: np.ndarray, axes: tuple[int, ...], keep: bool) -> np.ndarray:
@@ -96,11 +100,11 @@ def _mean(x: np.ndarray, axes: tuple[int, ...], keep: bool) -> np.ndarray:
         count *= x.shape[a]
     if x.dtype.kind in "iu":
         if count == 0:
-            return np.add.reduce(x, axes, dtype=x.dtype, keepdims=keep)
-        total = np.add.reduce(x, axes, dtype=np.int64, keepdims=keep)
+            return _add(x, axes, dtype=x.dtype, keepdims=keep)
+        total = _add(x, axes, dtype=np.int64, keepdims=keep)
         return np.trunc(total / count).astype(x.dtype)
     wide = _wide(x)
-    total = np.add.reduce(x, axes, dtype=wide, keepdims=keep)
+    total = _add(x, axes, dtype=wide, keepdims=keep)
     return np.divide(total, np.asarray(count, total.dtype)).astype(x.dtype, copy=False)
 
 
@@ -112,7 +116,7 @@ def _extreme(ufunc: Any, lowest: bool) -> Any:
             return ufunc.reduce(x, axes, keepdims=keep)
         if x.dtype.kind in "iu":
             info = np.iinfo(x.dtype)
-            start = info.min if lowest else info.max
+            start: float = info.min if lowest else info.max
         else:
             start = -np.inf if lowest else np.inf
         return ufunc.reduce(x, axes, keepdims=keep, initial=x.dtype.type(start))
@@ -167,7 +171,7 @@ def _prod_grad(n: Any, g: Tensor) -> tuple[Tensor, None]:
 
 
 def _prod_grad_kernel(x: np.ndarray, axis: np.ndarray, g: np.ndarray) -> np.ndarray:
-    """g (reduced axes kept) times, for each element, the product of the others along the axes; exact with zeros in it."""
+    """g (axes kept) times, for each element, the product of the others along the axes; exact with zeros in it."""
     axes = axes_of(axis, x.ndim)
     kept = [i for i in range(x.ndim) if i not in axes]
     order = (*kept, *axes)
@@ -264,8 +268,12 @@ def _arg_kernel(fn: Callable[..., Any]) -> Any:
 
 _ARG = "input: N, dimension: I; output_type: type = int64 -> output: output_type"
 _ARG_SAMPLES = [Sample(mat(3, 4), np.int32(0)), Sample(mat(3, 4), np.int32(-1), output_type=dtypes.int32)]
-_arg_max = op("ArgMax", _ARG, shape=_arg_shape, make=_arg_kernel(np.argmax), grad=NO_GRAD("index"), samples=_ARG_SAMPLES)
-_arg_min = op("ArgMin", _ARG, shape=_arg_shape, make=_arg_kernel(np.argmin), grad=NO_GRAD("index"), samples=_ARG_SAMPLES)
+_arg_max = op(
+    "ArgMax", _ARG, shape=_arg_shape, make=_arg_kernel(np.argmax), grad=NO_GRAD("index"), samples=_ARG_SAMPLES
+)
+_arg_min = op(
+    "ArgMin", _ARG, shape=_arg_shape, make=_arg_kernel(np.argmin), grad=NO_GRAD("index"), samples=_ARG_SAMPLES
+)
 
 
 def one_of(name: str, value: Any, old_name: str, old: Any) -> Any:

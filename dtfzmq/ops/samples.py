@@ -1,4 +1,4 @@
-"""Sample inputs for op declarations: deterministic, without ties, away from 0 and 1 where many functions have a corner."""
+"""Sample inputs for op declarations: deterministic, without ties, away from where many functions have a corner."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _GOLDEN = 0.6180339887498949
 
 
 def mat(*shape: int, lo: float = -2.0, hi: float = 2.0, dtype: str = "float64", seed: int = 0) -> np.ndarray:
-    """Array of distinct values spread over (lo, hi). Integers: lo..hi inclusive, with repeats. Same arguments, same array."""
+    """Distinct values spread over (lo, hi); integers: lo..hi inclusive, with repeats. Same arguments, same array."""
     size = int(np.prod(shape))
     unit = np.mod((np.arange(size) + 1 + 7 * seed) * _GOLDEN + 0.137 * seed, 1.0).reshape(shape)
     if np.dtype(dtype).kind in "iu":

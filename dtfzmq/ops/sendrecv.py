@@ -10,7 +10,8 @@ from dtfzmq.graph.shape_rules import none
 
 _NEVER = NO_GRAD("made after gradients are")
 _ROUTE = (
-    "tensor_name: str, send_device: str, recv_device: str, send_device_incarnation: int, client_terminated: bool = False"
+    "tensor_name: str, send_device: str, recv_device: str, send_device_incarnation: int, "
+    "client_terminated: bool = False"
 )
 
 

@@ -94,9 +94,12 @@ def _reshape_kernel(x: np.ndarray, shape: np.ndarray) -> np.ndarray:
             if x.size == 0 and 0 in to:
                 return np.reshape(x, tuple(0 if d == -1 else d for d in to))
             raise invalid(
-                f"Input to reshape is a tensor with {x.size} values, but the requested shape requires a multiple of {fixed}"
+                f"Input to reshape is a tensor with {x.size} values, but the requested shape requires a multiple of "
+                f"{fixed}"
             ) from None
-        raise invalid(f"Input to reshape is a tensor with {x.size} values, but the requested shape has {fixed}") from None
+        raise invalid(
+            f"Input to reshape is a tensor with {x.size} values, but the requested shape has {fixed}"
+        ) from None
 
 
 _reshape = op(
@@ -110,11 +113,10 @@ def _transpose_shape(n: Any) -> list[TensorShape]:
     known, perm = dims(n.inputs[0]), constant_value(n.inputs[1])
     if perm is not None and known is not None:
         if sorted(perm.tolist()) != list(range(len(known))):
-            raise ValueError(f"perm must be a permutation of the axes of shape {n.inputs[0].shape}, not {perm.tolist()}.")
+            raise ValueError(f"perm must be a permutation of the axes of {n.inputs[0].shape}, not {perm.tolist()}.")
         return [TensorShape([known[i] for i in perm.tolist()])]
-    return [TensorShape([None] * (len(known) if known is not None else len(perm)))] if (
-        known is not None or perm is not None
-    ) else [UNKNOWN]  # type: ignore[arg-type]  # one of the two is there
+    count = len(known) if known is not None else None if perm is None else len(perm)
+    return [UNKNOWN if count is None else TensorShape([None] * count)]
 
 
 def _transpose_kernel(x: np.ndarray, perm: np.ndarray) -> np.ndarray:
@@ -186,7 +188,9 @@ def _squeeze_shape(n: Any) -> list[TensorShape]:
         if not -len(known) <= a < len(known):
             raise ValueError(f"squeeze axis {a} not in [{-len(known)}, {len(known)}).")
         if known[a] not in (None, 1):
-            raise ValueError(f"Can not squeeze dim[{a}], expected a dimension of 1, got {known[a]} in {n.inputs[0].shape}")
+            raise ValueError(
+                f"Can not squeeze dim[{a}], expected a dimension of 1, got {known[a]} in {n.inputs[0].shape}"
+            )
         gone.add(a % len(known))
     return [TensorShape([d for i, d in enumerate(known) if i not in gone])]
 

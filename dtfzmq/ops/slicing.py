@@ -84,9 +84,9 @@ def _is_mask(key: Any) -> bool:
 def _bound(item: Any) -> Any:
     if isinstance(item, Tensor):
         if not item.dtype.is_integer:
-            raise TypeError(f"Value passed to parameter 'begin' has DataType {item.dtype.name}; an index is an integer.")
+            raise TypeError(f"An index is an integer, but {item} has DataType {item.dtype.name}.")
         if item.shape.ndims not in (None, 0):
-            raise TypeError(f"An index must be a scalar, got a tensor of shape {item.shape}; use tf.gather for several.")
+            raise TypeError(f"An index must be a scalar, got shape {item.shape}; use tf.gather for several.")
         return item
     if isinstance(item, Dimension):
         item = item.value
@@ -105,7 +105,7 @@ def gather(
     params: Any, indices: Any, validate_indices: bool | None = None, name: str | None = None, axis: Any = None,
     batch_dims: int = 0,
 ) -> Tensor:  # fmt: skip
-    """The parts of `params` at `indices` along `axis` (0). Raises InvalidArgumentError at run time for one out of range."""
+    """The parts of `params` at `indices` along `axis` (0); one that is out of range fails the step."""
     if batch_dims:
         return batch_gather(params, indices, name)
     return raw.GatherV2(params, indices, 0 if axis is None else axis, name=name)
@@ -123,7 +123,7 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) 
 
 
 def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
-    """gather along the last axis of `indices`, for each entry of the axes before. The shape of `indices` must be known."""
+    """gather along the last axis of `indices`, for each entry of the axes before. Their shape must be known."""
     params = convert_to_tensor(params)
     indices = convert_to_tensor(indices)
     known = full_dims(indices)
@@ -182,7 +182,7 @@ def one_hot(
     indices: Any, depth: Any, on_value: Any = None, off_value: Any = None, axis: int | None = None, dtype: Any = None,
     name: str | None = None,
 ) -> Tensor:  # fmt: skip
-    """A new axis of length `depth` with on_value (1) at each index and off_value (0) elsewhere; float32 if nothing says more."""
+    """A new axis of length `depth` with on_value (1) at each index and off_value (0) elsewhere; float32 by default."""
     to = None if dtype is None else dtypes.as_dtype(dtype).base_dtype
     given = [v for v in (on_value, off_value) if v is not None]
     if to is None:
@@ -199,14 +199,18 @@ def one_hot(
     return raw.OneHot(indices, depth, on, off, axis=-1 if axis is None else axis, name=name)
 
 
-def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = None, constant_values: Any = 0) -> Tensor:
+def pad(
+    tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = None, constant_values: Any = 0
+) -> Tensor:
     """More elements at the ends of each axis: a constant, or the mirror image ("REFLECT", "SYMMETRIC")."""
     mode = mode.upper()
     if not isinstance(paddings, Tensor):
         paddings = np.asarray(paddings, np.int32) if not _has_tensor(paddings) else convert_to_tensor(paddings)
     tensor = convert_to_tensor(tensor)
     if mode == "CONSTANT":
-        return raw.PadV2(tensor, paddings, convert_to_tensor(constant_values, dtype=tensor.dtype.base_dtype), name=name or "Pad")
+        return raw.PadV2(
+            tensor, paddings, convert_to_tensor(constant_values, dtype=tensor.dtype.base_dtype), name=name or "Pad"
+        )
     if mode not in ("REFLECT", "SYMMETRIC"):
         raise ValueError(f"Unknown padding mode: {mode}")
     return raw.MirrorPad(tensor, paddings, mode=mode, name=name)
@@ -269,5 +273,3 @@ def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> list[T
             column = np.array([-1 if order[j] == i else 1 for j in range(count)], np.int32)
             out.append(raw.BroadcastTo(raw.Reshape(v, column), shape))
         return out
-
-

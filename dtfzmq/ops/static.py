@@ -10,6 +10,7 @@ from dtfzmq.base.shapes import UNKNOWN, TensorShape
 from dtfzmq.graph.graph import Tensor
 
 Dims = tuple["int | None", ...]
+_arange: Any = np.arange
 
 
 def dims(tensor: Tensor) -> Dims | None:
@@ -58,7 +59,7 @@ def _of_rank(op: Any) -> np.ndarray | None:
 
 def _of_range(op: Any) -> np.ndarray | None:
     values = _inputs(op)
-    return None if values is None or values[2] == 0 else np.arange(*values, dtype=op.outputs[0].dtype.np_dtype)
+    return None if values is None or values[2] == 0 else _arange(*values, dtype=op.outputs[0].dtype.np_dtype)
 
 
 def _of_pack(op: Any) -> np.ndarray | None:
@@ -97,7 +98,7 @@ _CONSTANT = {
 
 
 def value_as_shape(tensor: Tensor) -> TensorShape:
-    """The shape that an integer vector describes, as far as it is known now: `reshape(x, [tf.shape(x)[0], 10])` is [?, 10]."""
+    """The shape that an integer vector describes, as far as it is known: for [tf.shape(x)[0], 10] it is [?, 10]."""
     op = tensor.op
     value = constant_value(tensor)
     if value is not None:
@@ -115,8 +116,8 @@ def value_as_shape(tensor: Tensor) -> TensorShape:
         return TensorShape([_size_or_none(t) for t in op.inputs])
     if kind == "ConcatV2":
         whole = TensorShape(())
-        for part in op.inputs[:-1]:
-            whole = whole.concatenate(value_as_shape(part))
+        for piece in op.inputs[:-1]:
+            whole = whole.concatenate(value_as_shape(piece))
         return whole
     if kind == "StridedSlice" and dims(op.inputs[0]) is not None:
         part = _slice_of_shape(op)

@@ -1,4 +1,4 @@
-"""The plainest possible execution of a graph: every kernel in order, in this thread. An oracle for the runtime's plans."""
+"""The plainest execution of a graph: every kernel in order, in this thread. An oracle for the runtime's plans."""
 
 from __future__ import annotations
 
@@ -71,9 +71,10 @@ def _call(node: Node, inputs: list[Any], env: Env) -> list[Any]:
         return _loop(node, inputs, env)
     definition = registry.lookup(node.op)
     key = id(node)
-    fn = env.kept.get(("kernel", key))
+    fn: Any = env.kept.get(("kernel", key))
     if fn is None:
-        fn = definition.kernel if definition.kernel is not None else definition.make(node, env)
+        made = definition.make
+        fn = definition.kernel if made is None else made(node, env)
         env.kept["kernel", key] = fn
         env.kept["alive", key] = node
     out = fn(*inputs)

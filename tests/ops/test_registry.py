@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgpack
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from dtfzmq.base import dtypes
 from dtfzmq.graph import registry
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Graph, Operation, Tensor
+from dtfzmq.graph.node import Node
 from dtfzmq.graph.serial import graph_nodes, nodes_from_wire, nodes_to_wire
 from dtfzmq.ops import families
 from dtfzmq.ops.gradients import gradients, trainable
@@ -17,14 +20,13 @@ from tests.kit.evaluate import Env, evaluate, run_nodes
 
 DECLARED = [d for d in registry.all_ops() if d.name in families.DECLARED]
 KNOWN_TO_THE_COMPILER = {d.name for d in DECLARED if d.kernel is None and d.make is None and d.start is None}
-CASES = [
-    pytest.param(d, sample, id=f"{d.name}-{i}") for d in DECLARED for i, sample in enumerate(d.samples)
-]
+CASES = [pytest.param(d, sample, id=f"{d.name}-{i}") for d in DECLARED for i, sample in enumerate(d.samples)]
 
 
 def _build(definition, sample):
     """(input tensors, outputs) of one call of the builder, inputs as placeholders would be: of known shape only."""
-    inputs, args = [], []
+    inputs: list[Any] = []
+    args: list[Any] = []
     for spec, value in zip(definition.signature.inputs, sample.args):
         if spec.list:
             tensors = [convert_to_tensor(v) for v in value]
@@ -76,7 +78,8 @@ def test_unknown_shapes_do_not_contradict(definition, sample):
     if sample.fails is not None or definition.name in families.WITHOUT_KERNEL:
         return
     with Graph().as_default() as graph:
-        feeds, args = {}, []
+        feeds: dict[Any, Any] = {}
+        args: list[Any] = []
 
         def unknown(value):
             array = np.array(convert_to_tensor(value).op.attrs["value"])
@@ -173,9 +176,7 @@ def test_survives_the_wire(definition, sample):
         if not outputs or not sample.values:
             return
         want = evaluate(outputs)
-        tail = [
-            registry_retval(i, t) for i, t in enumerate(outputs)
-        ]
+        tail = [registry_retval(i, t) for i, t in enumerate(outputs)]
         with np.errstate(all="ignore"):
             got = run_nodes([*back, *tail], [], Env())
         for i, (t, value) in enumerate(zip(outputs, want)):
@@ -184,8 +185,6 @@ def test_survives_the_wire(definition, sample):
 
 
 def registry_retval(i: int, t: Tensor):
-    from dtfzmq.graph.node import Node
-
     return Node(f"ret{i}", "_Retval", ((t.op._id, t.value_index),), (), "", {"index": i}, ())
 
 
