@@ -41,6 +41,7 @@ class Call:
         """For the link: the end of the call."""
         done, self.done = self.done, None
         self.link = None
+        self.item = None
         if self.timer is not None:
             self.timer.cancel()
         if done is not None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from dtfzmq.base import errors
 from dtfzmq.wire import tensors
-from dtfzmq.wire.message import WireError, layout_named, layout_of, plain
+from dtfzmq.wire.message import WireError, find_layout, layout_named, layout_of, plain
 
 Array = tensors.Array
 Announce = Callable[[Array], "list[Any] | None"]
@@ -111,6 +111,11 @@ class TensorReader:
         return array
 
 
+def has_tensors(message: Any) -> bool:
+    """True if the message's type has fields for tensors."""
+    return bool(layout_of(type(message)).tensors)
+
+
 def body(message: Any, writer: TensorWriter) -> list[Any]:
     """A message as ``[name, field, ...]`` with its tensors given to `writer`. Raises TypeError for a bad field."""
     layout = layout_of(type(message))
@@ -118,6 +123,18 @@ def body(message: Any, writer: TensorWriter) -> list[Any]:
     for i in layout.tensors:
         out[i + 1] = [writer.add(v) for v in out[i + 1]]
     return out
+
+
+def plain_body(message: Any) -> list[Any]:
+    """`body` of a message without tensors."""
+    layout = layout_of(type(message))
+    return [layout.name, *layout.values(message)]
+
+
+def plain_message(data: list[Any]) -> Any:
+    """The message of `plain_body`; None if its type has tensors. Raises WireError."""
+    layout = find_layout(data[0]) if data else None
+    return message(data, _NO_TENSORS) if layout is not None and not layout.tensors else None
 
 
 def message(data: Any, reader: TensorReader) -> Any:
@@ -142,6 +159,9 @@ def message(data: Any, reader: TensorReader) -> Any:
     except WireError as exc:
         raise WireError(f"{layout.name}.{layout.fields[len(made)]}: {exc}") from None
     return layout.cls(*made)
+
+
+_NO_TENSORS = TensorReader((), False, 0)
 
 
 def encode(msg: Any) -> list[Any]:

@@ -270,21 +270,14 @@ class Link(Traffic):
         outbox = self.outbox
         channel = self.controls[0]
         reference = channel.lane.by_reference  # type: ignore[union-attr]  # live lanes have lanes
-        write = item.write
-        assert write is not None
         try:
-            made = write(outbox.number + 1, self.inbox.received, reference)
+            made = self.write(item, outbox.number + 1, reference)
         except Exception as exc:  # whatever a value of the caller makes the codec raise is the caller's
             error = errors.wrap(exc, f"{self.route()}: a message cannot be sent")
-            if item.failed is not None:
-                self.loop.call_soon(item.failed, error)
-            elif item.step:
-                self.endpoint.push_lost(self, item.step, error)
-            else:
-                _log.error("%s", error)
+            self.loop.call_soon(self.unsendable, item, error)
             return
         self.inbox.told()
-        item.write = None
+        item.body = None
         item.frames = made
         item.nbytes = len(made[0]) + (len(made[1]) if len(made) > 1 and not reference else 0)
         outbox.fly(item)
@@ -306,7 +299,7 @@ class Link(Traffic):
             if not self.controls:
                 return
             self.repeats_out += 1
-            self.controls[0].send(item.frames)
+            self.controls[0].send(item.frames or ())
 
     def pump_bulk(self) -> None:
         """Send chunks as far as credit goes."""

@@ -206,6 +206,11 @@ def layout_named(name: str) -> Layout:
     return layout
 
 
+def find_layout(name: Any) -> Layout | None:
+    """The layout of a message that was coded before, by its name."""
+    return _LAYOUTS.get(name) if type(name) is str else None
+
+
 def all_messages() -> list[type[Any]]:
     """Every declared message class, by name."""
     return [_PENDING[name] for name in sorted(_PENDING)]

@@ -7,29 +7,31 @@ one, in order, under its old numbers; the receiver drops what it has.
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable
 from typing import Any
 
-from dtfzmq.base import errors
 from dtfzmq.wire.message import WireError
 
 
 class Message:
-    """One numbered message: how it is written once a lane is there, and what it belongs to.
+    """One numbered message: its kind and fields, and what is written once a lane is there.
 
-    `write(number, ack, by_reference)` makes the frames; it is called once, and `failed` if it raises. `step` is 0 for
-    what belongs to none.
+    `body` is a message, or for a push the list of its tensors. `step` is 0 for what belongs to none. `frames` is there
+    once it was sent, and then `body` is let go of.
     """
 
-    __slots__ = ("failed", "frames", "nbytes", "number", "step", "write")
+    __slots__ = ("body", "fields", "frames", "frozen", "kind", "nbytes", "number", "step")
 
-    def __init__(self, write: Callable[[int, int, bool], list[Any]] | None, step: int, nbytes: int) -> None:
-        self.write = write
+    def __init__(
+        self, kind: int, fields: tuple[Any, ...], body: Any = None, step: int = 0, nbytes: int = 0, frozen: bool = True
+    ) -> None:
+        self.kind = kind
+        self.fields = fields
+        self.body = body
         self.step = step
         self.nbytes = nbytes
+        self.frozen = frozen
         self.number = 0
-        self.frames: list[Any] = []
-        self.failed: Callable[[errors.OpError], None] | None = None
+        self.frames: list[Any] | None = None
 
 
 class Outbox:
@@ -110,10 +112,11 @@ class Outbox:
         if ack > self.number or ack < 0:
             raise WireError(f"number {ack} was acknowledged and {self.number} is the last that was sent")
         flying = self.flying
-        before = len(flying)
+        if not flying or flying[0].number > ack:
+            return False
         while flying and flying[0].number <= ack:
             self.flying_bytes -= flying.popleft().nbytes
-        return len(flying) != before
+        return True
 
     def clear(self) -> None:
         """Give up everything, for a link that is lost."""

@@ -6,6 +6,7 @@ How the lanes under it come and go is the matter of link.py.
 from __future__ import annotations
 
 import abc
+import functools
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("dtfzmq")
 
 Pushed = Iterable[tuple[str, Any]]
+Ending = Callable[[Any, "errors.OpError | None"], None]
 
 
 class Traffic(abc.ABC):
@@ -81,24 +83,16 @@ class Traffic(abc.ABC):
         self.calls[call.id] = call
         if deadline is not None:
             call.timer = self.loop.call_at(deadline, self._call_late, call)
-
-        def write(number: int, ack: int, reference: bool) -> list[Any]:
-            left = 0.0 if deadline is None else max(1e-3, deadline - self.loop.now())
-            return self._write(
-                [frames.REQUEST, number, ack, call.id, left], request, reference, frozen, call.transfers
-            )
-
-        call.item = Message(write, 0, 0)
-        call.item.failed = lambda error: self._call_unsendable(call, error)
-        self.post(call.item)
+        item = Message(frames.REQUEST, (call.id, deadline), request, 0, 0, frozen)
+        self.post(item)
+        if item.frames is None:
+            call.item = item
         return call
 
     def tell(self, message: Any) -> None:
         """Send a one-way message: handled exactly once while this link lasts, dropped when it is lost."""
         if self.error is None:
-            self.post(
-                Message(lambda n, ack, ref: self._write([frames.TELL, n, ack], message, ref, True, None), 0, 0)
-            )
+            self.post(Message(frames.TELL, (), message))
 
     def push(self, step: int, items: Pushed) -> None:
         """Send tensors of a step to the peer's rendezvous; small ones together, large ones announced. Frozen values.
@@ -144,56 +138,92 @@ class Traffic(abc.ABC):
         if data.size <= self.settings.inline_limit:
             return False
         item = self.sending.announce(step, key, data, True)
-        self.post(
-            Message(
-                lambda n, ack, ref: [codec.pack([frames.ANNOUNCE, n, ack, item.id, step, key, descriptor, None])],
-                step,
-                0,
-            )
-        )
+        self.post(Message(frames.ANNOUNCE, (item.id, step, key, descriptor, None), None, step))
         return True
 
     def _post_push(self, step: int, keys: list[str], values: list[Any]) -> None:
-        def write(number: int, ack: int, reference: bool) -> list[Any]:
-            writer = codec.TensorWriter(reference)
-            return writer.frames([frames.PUSH, number, ack, step, keys, [writer.add(v) for v in values]])
-
-        self.post(Message(write, step, sum(v.nbytes for v in values)))
+        self.post(Message(frames.PUSH, (step, keys), values, step, sum(v.nbytes for v in values)))
 
     def _post_plain(self, kind: int, *fields: Any) -> None:
-        self.post(Message(lambda n, ack, ref: [codec.pack([kind, n, ack, *fields])], 0, 0))
+        self.post(Message(kind, fields))
 
-    def _write(
-        self, head: list[Any], message: Any, reference: bool, frozen: bool, transfers: list[int] | None
+    def write(self, item: Message, number: int, reference: bool) -> list[Any]:
+        """For Link: the frames of a message; its large tensors, or itself if it is long, are announced with it.
+
+        Raises what a value of the caller makes the codec raise.
+        """
+        kind, body = item.kind, item.body
+        head: list[Any] = [kind, number, self.inbox.received, *item.fields]
+        if body is None:
+            return [codec.pack(head)]
+        if kind == frames.PUSH:
+            writer = codec.TensorWriter(reference)
+            head.append([writer.add(v) for v in body])
+            return writer.frames(head)
+        if kind == frames.REQUEST:
+            deadline = head[4]
+            head[4] = 0.0 if deadline is None else max(1e-3, deadline - self.loop.now())
+        transfers: list[int] = []
+        if not codec.has_tensors(body):
+            plain = codec.plain_body(body)
+            head.append(plain)
+            made = [codec.pack(head)]
+            if len(made[0]) <= self.settings.max_header or reference:
+                return made
+            return self._write_long(item, head, plain, made, transfers)
+        announce = None if reference else lambda array: self._announce_within(array, item.frozen, transfers)
+        writer = codec.TensorWriter(reference, announce, copy=reference and not item.frozen)
+        plain = codec.body(body, writer)
+        head.append(plain)
+        made = writer.frames(head)
+        return self._write_long(item, head, plain, made, transfers) if not reference else made
+
+    def _write_long(
+        self, item: Message, head: list[Any], plain: list[Any], made: list[Any], transfers: list[int]
     ) -> list[Any]:
-        """Frames of a message; its large tensors, or itself if it is long, are announced with it."""
-        announced: list[int] = [] if transfers is None else transfers
-
-        def announce(array: Array) -> list[Any] | None:
-            if array.nbytes <= self.settings.inline_limit and not array.dtype.hasobject:
-                return None
-            descriptor, data = tensors.flat_bytes(array)
-            if data.size <= self.settings.inline_limit:
-                return None
-            item = self.sending.announce(0, "", data, frozen)
-            announced.append(item.id)
-            return [*descriptor, item.id]
-
-        writer = codec.TensorWriter(reference, None if reference else announce, copy=reference and not frozen)
-        body = codec.body(message, writer)
-        made = writer.frames([*head, body])
-        if not reference and len(made[0]) > self.settings.max_header:
-            descriptor, data = as_bytes(codec.pack(body))
-            item = self.sending.announce(0, "", data, True)
-            announced.append(item.id)
-            made[0] = codec.pack([*head, ["", [*descriptor, item.id]]])
+        """Announce a body that is too long for a header, and note what a request announced, in case it is cancelled."""
+        if len(made[0]) > self.settings.max_header:
+            descriptor, data = as_bytes(codec.pack(plain))
+            long = self.sending.announce(0, "", data, True)
+            transfers.append(long.id)
+            head[-1] = ["", [*descriptor, long.id]]
+            made[0] = codec.pack(head)
+        if transfers and item.kind == frames.REQUEST:
+            call = self.calls.get(item.fields[0])
+            if call is not None:
+                call.transfers = transfers
         return made
+
+    def _announce_within(self, array: Array, frozen: bool, transfers: list[int]) -> list[Any] | None:
+        """Announce a large tensor of a message: its descriptor, with the number of the transfer. None: it is small."""
+        if array.nbytes <= self.settings.inline_limit and not array.dtype.hasobject:
+            return None
+        descriptor, data = tensors.flat_bytes(array)
+        if data.size <= self.settings.inline_limit:
+            return None
+        item = self.sending.announce(0, "", data, frozen)
+        transfers.append(item.id)
+        return [*descriptor, item.id]
+
+    def unsendable(self, item: Message, error: errors.OpError) -> None:
+        """For Link: a message cannot be written; tell whoever depends on it."""
+        if item.kind == frames.REQUEST:
+            call = self.calls.pop(item.fields[0], None)
+            if call is not None:
+                call.finish(None, error)
+        elif item.kind == frames.REPLY:
+            self._post_plain(frames.FAILURE, item.fields[0], errors.to_wire(error))
+        elif item.step:
+            self._guarded(self.endpoint.push_lost, self, item.step, error)
+        else:
+            _log.error("%s", error)
 
     def cancel_call(self, call: Call) -> None:
         """For Call: nobody waits for it any more."""
         if self.calls.pop(call.id, None) is None or self.error is not None:
             return
-        if call.item is not None and self.outbox.withdraw(call.item):
+        item, call.item = call.item, None
+        if item is not None and self.outbox.withdraw(item):
             return
         dropped = [n for n in call.transfers if self.sending.drop(n) is not None]
         if dropped:
@@ -207,17 +237,11 @@ class Traffic(abc.ABC):
             if done is not None:
                 done(None, errors.DeadlineExceededError(None, None, self.late_text()))
 
-    def _call_unsendable(self, call: Call, error: errors.OpError) -> None:
-        if self.calls.pop(call.id, None) is not None:
-            call.finish(None, error)
-
     def answer(self, number: int, message: Any) -> None:
         """For Reply: send a reply."""
         if self.serving.pop(number, None) is None or self.error is not None:
             return
-        item = Message(lambda n, ack, ref: self._write([frames.REPLY, n, ack, number], message, ref, True, None), 0, 0)
-        item.failed = lambda error: self._post_plain(frames.FAILURE, number, errors.to_wire(error))
-        self.post(item)
+        self.post(Message(frames.REPLY, (number,), message))
 
     def answer_error(self, number: int, error: errors.OpError) -> None:
         """For Reply: send an error."""
@@ -234,26 +258,31 @@ class Traffic(abc.ABC):
             raise WireError(f"a frame of kind {kind} cannot be numbered")
         handler(header, frame_list)
 
-    def _read(
-        self,
-        data: list[Any],
-        frame_list: Sequence[Any],
-        whole: Callable[[Any], None],
-        bad: Callable[[errors.OpError], None],
-    ) -> None:
-        """Give a message to `whole` once all its tensors are here, or to `bad` why there is none."""
+    def _read(self, data: list[Any], frame_list: Sequence[Any], end: Ending) -> None:
+        """Call ``end(message, None)`` once a message and all its tensors are here, or ``end(None, error)``."""
+        try:
+            simple = codec.plain_message(data)
+        except WireError as exc:
+            end(None, self._unreadable(exc))
+            return
+        if simple is not None:
+            end(simple, None)
+        else:
+            self._read_tensors(data, frame_list, end)
+
+    def _read_tensors(self, data: list[Any], frame_list: Sequence[Any], end: Ending) -> None:
         waiting: _Waiting | None = None
 
         def fetch(descriptor: list[Any]) -> Awaited:
             nonlocal waiting
             if waiting is None:
-                waiting = _Waiting(self, whole, bad)
+                waiting = _Waiting(self, end)
             return waiting.tensor(descriptor)
 
         try:
-            if len(data) == 2 and data[0] == "":
-                waiting = _Waiting(self, whole, bad)
-                waiting.fetch(data[1], lambda array: self._read_long(array, frame_list, whole, bad))
+            if data and data[0] == "":
+                waiting = _Waiting(self, end)
+                waiting.fetch(data[1], lambda array: self._read_long(array, frame_list, end))
                 return
             reference = type(frame_list) is _References
             message = codec.message(data, codec.TensorReader(frame_list, reference, self.settings.max_tensor, fetch))
@@ -262,73 +291,58 @@ class Traffic(abc.ABC):
             if waiting is not None:
                 waiting.give_up(error)
             else:
-                bad(error)
+                end(None, error)
             return
         if waiting is None:
-            whole(message)
+            end(message, None)
         else:
             waiting.message = message
             waiting.check()
 
-    def _read_long(
-        self,
-        array: Array,
-        frame_list: Sequence[Any],
-        whole: Callable[[Any], None],
-        bad: Callable[[errors.OpError], None],
-    ) -> None:
+    def _read_long(self, array: Array, frame_list: Sequence[Any], end: Ending) -> None:
         """Read a message whose header was too long for a frame and came as an announced tensor."""
         try:
             data = codec.unpack(array.data)
         except WireError as exc:
-            bad(self._unreadable(exc))
+            end(None, self._unreadable(exc))
         else:
-            self._read(data, frame_list, whole, bad)
+            self._read(data, frame_list, end)
 
     def _on_request(self, header: list[Any], frame_list: Sequence[Any]) -> None:
-        number, left, data = header[3], header[4], header[5]
+        number, left = header[3], header[4]
         reply = Reply(self, number, self.loop.now() + left if left > 0 else None)  # type: ignore[arg-type]  # as above
         self.serving[number] = reply
+        self._read(header[5], frame_list, functools.partial(self._serve, reply))
 
-        def whole(message: Any) -> None:
-            if reply.link is None:
-                return
+    def _serve(self, reply: Reply, message: Any, error: errors.OpError | None) -> None:
+        if error is not None:
+            reply.fail(error)
+        elif reply.link is not None:
             try:
                 self.endpoint.service.handle(self, message, reply)
             except Exception as exc:
                 _log.exception("a request of %s failed", self.title())
                 reply.fail(errors.wrap(exc))
 
-        self._read(data, frame_list, whole, reply.fail)
-
     def _on_tell(self, header: list[Any], frame_list: Sequence[Any]) -> None:
-        silent = Reply(self, 0, None)  # type: ignore[arg-type]  # as above
+        self._read(header[3], frame_list, self._told)
 
-        def whole(message: Any) -> None:
-            try:
-                self.endpoint.service.handle(self, message, silent)
-            except Exception:
-                _log.exception("a message of %s failed", self.title())
-
-        def bad(error: errors.OpError) -> None:
+    def _told(self, message: Any, error: errors.OpError | None) -> None:
+        if error is not None:
             _log.warning("dropped a message: %s", error)
-
-        self._read(header[3], frame_list, whole, bad)
+            return
+        try:
+            self.endpoint.service.handle(self, message, Reply(self, 0, None))  # type: ignore[arg-type]  # as above
+        except Exception:
+            _log.exception("a message of %s failed", self.title())
 
     def _on_reply(self, header: list[Any], frame_list: Sequence[Any]) -> None:
-        number = header[3]
+        self._read(header[4], frame_list, functools.partial(self._replied, header[3]))
 
-        def whole(message: Any) -> None:
-            call = self.calls.pop(number, None)
-            if call is not None:
-                self._guarded(call.finish, message, None)
-
-        def bad(error: errors.OpError) -> None:
-            call = self.calls.pop(number, None)
-            if call is not None:
-                self._guarded(call.finish, None, error)
-
-        self._read(header[4], frame_list, whole, bad)
+    def _replied(self, number: int, message: Any, error: errors.OpError | None) -> None:
+        call = self.calls.pop(number, None)
+        if call is not None:
+            self._guarded(call.finish, message, error)
 
     def _on_failure(self, header: list[Any], frame_list: Sequence[Any]) -> None:
         call = self.calls.pop(header[3], None)
@@ -468,14 +482,11 @@ class Traffic(abc.ABC):
 class _Waiting:
     """A message whose announced tensors are on their way."""
 
-    __slots__ = ("_bad", "_fetched", "_link", "_missing", "_whole", "message")
+    __slots__ = ("_end", "_fetched", "_link", "_missing", "message")
 
-    def __init__(
-        self, link: Traffic, whole: Callable[[Any], None], bad: Callable[[errors.OpError], None]
-    ) -> None:
+    def __init__(self, link: Traffic, end: Ending) -> None:
         self._link = link
-        self._whole = whole
-        self._bad: Callable[[errors.OpError], None] | None = bad
+        self._end: Ending | None = end
         self._missing = 0
         self._fetched: list[Incoming] = []
         self.message: Any = None
@@ -505,18 +516,20 @@ class _Waiting:
 
     def check(self) -> None:
         """Hand the message over if it is whole."""
-        if self._missing == 0 and self.message is not None and self._bad is not None:
-            self._bad = None
-            self._whole(complete(self.message) if self._fetched else self.message)
+        if self._missing == 0 and self.message is not None and self._end is not None:
+            end, self._end = self._end, None
+            self._fetched.clear()
+            end(complete(self.message), None)
 
     def give_up(self, error: Exception) -> None:
         """There will be no message."""
-        bad, self._bad = self._bad, None
-        if bad is not None:
+        end, self._end = self._end, None
+        if end is not None:
             for incoming in self._fetched:
                 if incoming.memory is not None:
                     self._link.refuse(incoming, str(error), False)
-            bad(errors.wrap(error))
+            self._fetched.clear()
+            end(None, errors.wrap(error))
 
 
 class _References(list[Any]):

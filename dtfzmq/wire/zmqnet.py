@@ -160,7 +160,7 @@ class _MonitorSource:
     """Reads a monitor."""
 
     def __init__(self, monitor: zmq.Socket[Any], told: Callable[[int, int], None]) -> None:
-        self._monitor = monitor
+        self._monitor: Any = monitor
         self._told = told
 
     def drain(self) -> int:

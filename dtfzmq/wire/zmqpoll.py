@@ -13,7 +13,6 @@ from typing import Protocol
 
 from dtfzmq.wire.inproc import Hub
 
-
 NONE, SOME, MORE = 0, 1, 2
 
 
