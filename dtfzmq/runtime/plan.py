@@ -79,9 +79,11 @@ class Plan:
         self.fetches: list[tuple[int, int]] = []
         # Per segment: its code in pieces, between which cancellation is noticed.
         self.chunks: list[list[list[Instruction]]] = []
-        # Per segment: number of asynchronous ops it waits for; per asynchronous op: the segments that wait for it,
-        # and where its value goes (a slot, a tuple of slots, -1 for nowhere) with the node's name.
+        # Per segment: number of asynchronous ops and segments it waits for, and the segments that wait for it.
         self.waits: list[int] = []
+        self.followers: list[tuple[int, ...]] = []
+        # Per asynchronous op: the segments that wait for it, and where its value goes (a slot, a tuple of slots, -1 for
+        # nowhere) with the node's name.
         self.dependents: list[tuple[int, ...]] = []
         self.asyncs: list[tuple[Any, str]] = []
         # What arrives from outside: (prefix, key at the top, asynchronous op, copy or None); for a feed of a partial

@@ -42,7 +42,8 @@ class Builder:
         return index, 0
 
     def const(self, value: Any, device: str = "", dtype: DType = F, name: str = "") -> Edge:
-        return self.add("Const", (), (dtype,), device, name=name, value=np.asarray(value, dtype.np_dtype), dtype=dtype)
+        array = np.asarray(value, dtype.np_dtype)
+        return self.add("Const", (), (dtype,), device, name=name, value=array, dtype=dtype)
 
     def placeholder(self, device: str = "", dtype: DType = F, name: str = "") -> Edge:
         return self.add("Placeholder", (), (dtype,), device, name=name, dtype=dtype, shape=None)
@@ -51,9 +52,8 @@ class Builder:
         return self.add(op, (x, y), (dtype,), device, **more)
 
     def variable(self, name: str, device: str = "", dtype: DType = F, shape: Any = ()) -> Edge:
-        return self.add(
-            "VariableV2", (), (dtype.ref,), device, name=name, shape=as_shape(shape), dtype=dtype, container="", shared_name=""
-        )
+        more: dict[str, Any] = {"shape": as_shape(shape), "dtype": dtype, "container": "", "shared_name": ""}
+        return self.add("VariableV2", (), (dtype.ref,), device, name=name, **more)
 
     def assign(self, op: str, ref: Edge, value: Edge, device: str = "", dtype: DType = F, **more: Any) -> Edge:
         return self.add(op, (ref, value), (dtype.ref,), device, validate_shape=True, use_locking=True, **more)
@@ -72,18 +72,11 @@ class Builder:
         return Subgraph(self.nodes, types, self.returned)
 
     def branch(
-        self,
-        pred: Edge,
-        captures: Sequence[Edge],
-        then: Builder,
-        otherwise: Builder,
-        types: Sequence[DType],
-        **more: Any,
+        self, pred: Edge, captures: Sequence[Edge], branches: Sequence[Builder], types: Sequence[DType], **more: Any
     ) -> int:
         """An If; its index."""
-        return self.add(
-            "If", [pred, *captures], types, then_branch=then.subgraph(), else_branch=otherwise.subgraph(), **more
-        )[0]
+        then, otherwise = (branch.subgraph() for branch in branches)
+        return self.add("If", [pred, *captures], types, then_branch=then, else_branch=otherwise, **more)[0]
 
     def loop(
         self, variables: Sequence[Edge], captures: Sequence[Edge], cond: Builder, body: Builder, types: Sequence[DType],
@@ -153,7 +146,7 @@ class Program:
             for _ in range(count):
                 inner.ret(rng.choice(mine))
             branches.append(inner)
-        index = b.branch(pred, captures, branches[0], branches[1], [F] * count, device=rng.choice(["", self.device()]))
+        index = b.branch(pred, captures, branches, [F] * count, device=rng.choice(["", self.device()]))
         values.extend((index, j) for j in range(count))
 
     def _while(self, b: Builder, values: list[Edge], depth: int, refs: Sequence[Edge]) -> None:

@@ -46,7 +46,7 @@ def test_cond_on_two_tasks_sends_only_what_is_taken() -> None:
     then.ret(then.binary("Add", arg, arg, B))
     arg = otherwise.arg()
     otherwise.ret(otherwise.binary("Mul", otherwise.add("Identity", [arg], device=C), arg, A))
-    index = b.branch(pred, [x], then, otherwise, [F])
+    index = b.branch(pred, [x], [then, otherwise], [F])
     out = b.add("Identity", [(index, 0)], device=A)
     cluster = Cluster({"a": 1, "b": 2})
     cluster.extend(b.nodes)
