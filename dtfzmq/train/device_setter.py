@@ -52,7 +52,7 @@ class GreedyLoadBalancingStrategy:
 
 
 def byte_size_load_fn(op: Operation) -> float:
-    """Bytes of the op's single output, of one element if its shape is not known. Raises ValueError if it has several."""
+    """Bytes of the single output, of one element if its shape is not known. Raises ValueError if it has several."""
     if len(op.outputs) != 1:
         raise ValueError(f"Op {op.name} must have a single output")
     output = op.outputs[0]

@@ -29,6 +29,8 @@ from dtfzmq.graph.scopes import (
 )
 from dtfzmq.ops import state
 from dtfzmq.ops.constants import identity
+from dtfzmq.variables.guard import guarded
+from dtfzmq.variables.operators import ReadsFirst
 
 
 class _SaveSliceInfo:
@@ -54,7 +56,7 @@ class _SaveSliceInfo:
         return f"{full} {parts}"
 
 
-class Variable:
+class Variable(ReadsFirst):
     """A variable of the default graph, TensorFlow 1's reference kind.
 
     `initial_value` is a tensor, anything convertible to one, or a callable without arguments that returns it (then
@@ -62,7 +64,6 @@ class Variable:
     `validate_shape=False`. Variables hash and compare by identity; arithmetic on one reads it first.
     """
 
-    __array_priority__ = 100
     SaveSliceInfo = _SaveSliceInfo
 
     def __init__(
@@ -134,7 +135,7 @@ class Variable:
                 shape=shape, dtype=self._initial_value.dtype.base_dtype, container=graph._container, name=scope
             )
             self._initializer_op: Operation = state.assign(
-                self._variable, self._guarded(self._initial_value), validate_shape=validate_shape, name="Assign"
+                self._variable, guarded(self._initial_value, _variable_of), validate_shape=validate_shape, name="Assign"
             ).op
             self._caching_device = caching_device
             if caching_device is not None:
@@ -143,13 +144,6 @@ class Variable:
             else:
                 with colocate_with(self._variable.op):
                     self._snapshot = identity(self._variable, name="read")
-
-    def _guarded(self, value: Tensor) -> Tensor:
-        """`value` with every read of another variable replaced by that variable's first value if it has none yet.
-
-        So an initializer that depends on other variables gives the same result whatever order initializers run in.
-        """
-        return _guard(value)
 
     # -- identity and static facts ----------------------------------------------------------------------------------
     def __repr__(self) -> str:
@@ -311,78 +305,14 @@ class Variable:
         """The variable itself, which is hashable here."""
         return self
 
-    def __getitem__(self, item: Any) -> Tensor:
-        return self.value()[item]
 
-
-_GUARDED = frozenset({"IsVariableInitialized", "InitializedValue", "If", "While"})
-
-
-def _guard(value: Tensor) -> Tensor:
-    """Copy of the ops between `value` and uninitialized reads, with those reads guarded; `value` if none is there."""
-    owners = {v.op: v for v in value.graph.get_collection(GraphKeys.GLOBAL_VARIABLES) if isinstance(v, Variable)}
-    owners.update(
-        {v.op: v for v in value.graph.get_collection(GraphKeys.LOCAL_VARIABLES) if isinstance(v, Variable)}
-    )
-    if not owners:
-        return value
-    order = _ops_above_variables(value.op)
-    if order is None:
-        return value
-    replaced: dict[tuple[Operation, int], Tensor] = {}
-    for op in order:
-        if op.type == "VariableV2":
-            owner = owners.get(op)
-            if owner is None:
-                return value
-            replaced[op, 0] = owner.initialized_value()
-            continue
-        inputs = [replaced.get((t.op, t.value_index), t) for t in op.inputs]
-        if all(a is b for a, b in zip(inputs, op.inputs, strict=True)):
-            continue
-        copy = op.graph.create_op(
-            op.type,
-            inputs,
-            dict(op.attrs),
-            [t.dtype for t in op.outputs],
-            name=f"{op.name.rsplit('/', 1)[-1]}_guarded",
-            shapes=[t.get_shape() for t in op.outputs],
-        )
-        for old, new in zip(op.outputs, copy.outputs, strict=True):
-            replaced[old.op, old.value_index] = new
-    return replaced.get((value.op, value.value_index), value)
-
-
-def _ops_above_variables(top: Operation) -> list[Operation] | None:
-    """Ops reachable backwards from `top`, inputs first; None if no variable is among them or an op has state.
-
-    Updates of variables are never copied: the caller keeps the value as it is. Ops that look after missing values
-    themselves, and control flow, are taken as they are.
-    """
-    order: list[Operation] = []
-    found = False
-    done: set[Operation] = set()
-    stack: list[tuple[Operation, bool]] = [(top, False)]
-    while stack:
-        op, expanded = stack.pop()
-        if expanded:
-            order.append(op)
-            continue
-        if op in done:
-            continue
-        done.add(op)
-        if op.type == "VariableV2":
-            found = True
-            order.append(op)
-            continue
-        if op.type in _GUARDED:
-            order.append(op)
-            continue
-        if any(t.dtype.is_ref for t in op.outputs):
-            return None
-        stack.append((op, True))
-        stack.extend((t.op, False) for t in op.inputs)
-    return order if found else None
+def _variable_of(op: Operation) -> Variable | None:
+    """The variable behind a `VariableV2` op, if the graph's collections hold it."""
+    for key in (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES):
+        for variable in op.graph.get_collection(key):
+            if isinstance(variable, Variable) and variable.op is op:
+                return variable
+    return None
 
 
 def _to_tensor(value: Variable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
@@ -394,26 +324,6 @@ def _to_tensor(value: Variable, dtype: Any = None, name: str | None = None, as_r
     return value._ref() if as_ref else value.value()
 
 
-def _install_operators() -> None:
-    """Give Variable each overloaded operator of Tensor, applied to its read."""
-
-    def forwarded(name: str) -> Callable[..., Any]:
-        def run(self: Variable, *args: Any) -> Any:
-            return getattr(self.value(), name)(*args)
-
-        run.__name__ = name
-        return run
-
-    for name in _OPERATORS:
-        setattr(Variable, name, forwarded(name))
-
-
-_BINARY = ("add", "sub", "mul", "truediv", "floordiv", "div", "mod", "pow", "matmul", "and", "or", "xor")
-_OPERATORS = [
-    *(f"__{side}{name}__" for name in _BINARY for side in ("", "r")),
-    *(f"__{name}__" for name in ("lt", "le", "gt", "ge", "neg", "abs", "invert")),
-]
-_install_operators()
 convert.register_tensor_conversion_function(Variable, _to_tensor)
 RefVariable = Variable
 VariableV1 = Variable

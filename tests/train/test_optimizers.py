@@ -58,7 +58,7 @@ def test_trajectories(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", RECORD["schedules"], ids=case_name)
 def test_schedules(case: dict[str, Any]) -> None:
     step = tf.placeholder(tf.int32, [])
-    make = functools.reduce(getattr, case["fn"].split("."), tf)
+    make: Any = functools.reduce(getattr, case["fn"].split("."), tf)
     rate = make(*[step if a == "global_step" else a for a in case["args"]], **case["kwargs"])
     with tf.Session() as session:
         got = [session.run(rate, {step: at}) for at in case["at"]]
@@ -72,7 +72,8 @@ def test_moving_averages() -> None:
     counted = tf.train.ExponentialMovingAverage(0.99, num_updates=updates)
     assert plain.average_name(v) == "v/ExponentialMovingAverage"
     ops = plain.apply([v]), counted.apply([v])
-    assert plain.average(v).op.name == "v/ExponentialMovingAverage"
+    average = plain.average(v)
+    assert average is not None and average.op.name == "v/ExponentialMovingAverage"
     assert tf.moving_average_variables() == [v]
     with pytest.raises(ValueError, match="Moving average already computed for: v:0"):
         plain.apply([v])
@@ -219,8 +220,9 @@ def test_slots_and_variables_of_an_optimizer() -> None:
     optimizer.minimize(tf.reduce_sum(w * w))
     names = [v.op.name for v in optimizer.variables()]
     assert names == ["beta1_power", "beta2_power", "w/Adam", "w/Adam_1"]
-    assert optimizer.get_slot(w, "m").op.name == "w/Adam"
-    assert optimizer.get_slot(w, "v").get_shape().as_list() == [2]
+    m, v = optimizer.get_slot(w, "m"), optimizer.get_slot(w, "v")
+    assert m is not None and m.op.name == "w/Adam"
+    assert v is not None and v.get_shape().as_list() == [2]
     assert not set(optimizer.variables()) & set(tf.trainable_variables())
 
 
@@ -231,7 +233,7 @@ def test_partitioned_variables_are_trained_by_part() -> None:
     optimizer = tf.train.MomentumOptimizer(0.5, 0.9)
     train = optimizer.minimize(tf.reduce_sum(tf.square(tf.convert_to_tensor(whole))))
     slot = optimizer.get_slot(list(whole)[1], "momentum")
-    assert slot.op.name == "v/part_1/Momentum"
+    assert slot is not None and slot.op.name == "v/part_1/Momentum"
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         session.run(train)

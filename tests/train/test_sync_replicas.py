@@ -44,10 +44,11 @@ class Replica:
             self.start = tf.global_variables_initializer()
             self.hook = self.optimizer.make_session_run_hook(index == 0, num_tokens=tokens)
             self.hook.begin()
-            sums = [accumulator for accumulator, _ in self.optimizer._accumulators]
-            self.sizes = [self.optimizer._sync_token_queue.size(), *(s.num_accumulated() for s in sums)]
+            sums: list[Any] = [accumulator for accumulator, _ in self.optimizer._accumulators]
+            tokens_queue: Any = self.optimizer._sync_token_queue
+            self.sizes = [tokens_queue.size(), *(s.num_accumulated() for s in sums)]
             grads = [g for g, _ in self.optimizer.compute_gradients(self.loss)]
-            local = self.optimizer._local_step
+            local: Any = self.optimizer._local_step
             self.hand_in = [s.apply_grad(g, local_step=local) for s, g in zip(sums, grads)]
             self.ahead, self.behind = self.step.assign(7), local.assign(6)
 

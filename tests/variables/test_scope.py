@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -164,11 +165,11 @@ def test_integers_start_at_zero_and_floats_at_random() -> None:
 def test_custom_getters_nest_inner_first() -> None:
     seen = []
 
-    def outer(getter, name, *args, **kwargs):  # type: ignore[no-untyped-def]  # as programs write them
+    def outer(getter: Any, name: str, *args: Any, **kwargs: Any) -> Any:
         seen.append(("outer", name))
         return getter(name, *args, **kwargs)
 
-    def inner(getter, name, *args, **kwargs):  # type: ignore[no-untyped-def]  # as programs write them
+    def inner(getter: Any, name: str, *args: Any, **kwargs: Any) -> Any:
         seen.append(("inner", name))
         return getter(name + "_renamed", *args, **kwargs)
 
@@ -179,7 +180,7 @@ def test_custom_getters_nest_inner_first() -> None:
 
 
 def test_variable_creators_wrap_the_making() -> None:
-    def frozen(next_creator, **settings):  # type: ignore[no-untyped-def]  # as programs write them
+    def frozen(next_creator: Any, **settings: Any) -> Any:
         settings["trainable"] = False
         return next_creator(**settings)
 

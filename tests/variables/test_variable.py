@@ -54,7 +54,7 @@ def test_variables_compare_by_identity() -> None:
     assert {v: 1, w: 2}[w] == 2
     assert v not in [w]
     with pytest.raises(TypeError, match="not iterable"):
-        iter(v)  # type: ignore[call-overload]  # on purpose
+        iter(v)
     with pytest.raises(TypeError, match="as a Python `bool` is not allowed"):
         bool(v)
 
