@@ -5,7 +5,7 @@ The signature language (see ``registry.op``)::
     "x: T, y: T; transpose_a: bool = False -> z: T"
 
 Inputs stand before ``;``, attributes before ``->``, outputs after it. A type is a dtype's name, a type variable
-(``T`` any, ``N`` numeric, ``R`` real, ``F`` floating or complex, ``I`` int32 or int64, each with an optional digit for
+(``T`` any, ``N`` numeric, ``R`` real, ``F`` floating or complex, ``E`` floating, ``I`` int32 or int64, each with an optional digit for
 another variable of the class), ``ref(...)`` of one, ``T*`` for a list of one type, ``any*`` for a list of mixed types,
 or, in outputs, the name of an attribute of kind ``type`` (``dtype``), of ``list(type)`` with a star (``dtypes*``), or
 ``T*num`` for as many as the attribute ``num`` says.
@@ -100,9 +100,10 @@ _CLASSES: dict[str, frozenset[DType]] = {
     "N": frozenset(_NUMERIC),
     "R": frozenset(d for d in _NUMERIC if not d.is_complex),
     "F": frozenset(d for d in _NUMERIC if not d.is_integer),
+    "E": frozenset(d for d in _NUMERIC if d.is_floating),
     "I": frozenset([dtypes.int32, dtypes.int64]),
 }
-_VAR = re.compile(r"([TNRFI])\d*\Z")
+_VAR = re.compile(r"([TNRFEI])\d*\Z")
 _KINDS = {"int", "float", "bool", "str", "type", "shape", "tensor", "graph", "any"}
 
 

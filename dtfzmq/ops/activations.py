@@ -64,18 +64,18 @@ _relu6_grad = op(
     grad=lambda n, g: (raw.Relu6Grad(g, n.inputs[1]), None), samples=_TWO,
 )  # fmt: skip
 _leaky_op = op(
-    "LeakyRelu", "features: F; alpha: float = 0.2 -> activations: F", shape=same,
+    "LeakyRelu", "features: E; alpha: float = 0.2 -> activations: E", shape=same,
     make=lambda node, env: lambda x: np.where(x > 0, x, x * x.dtype.type(node.attrs["alpha"])),
     grad=lambda n, g: (raw.LeakyReluGrad(g, n.inputs[0], alpha=n.attrs["alpha"]),),
     samples=[Sample(mat(2, 3)), Sample(mat(2, 3), alpha=0.5)],
 )  # fmt: skip
 _leaky_grad = op(
-    "LeakyReluGrad", "gradients: F, features: F; alpha: float = 0.2 -> backprops: F", shape=same,
+    "LeakyReluGrad", "gradients: E, features: E; alpha: float = 0.2 -> backprops: E", shape=same,
     make=lambda node, env: lambda g, x: np.where(x > 0, g, g * g.dtype.type(node.attrs["alpha"])),
     grad=lambda n, g: (raw.LeakyReluGrad(g, n.inputs[1], alpha=n.attrs["alpha"]), None), samples=_TWO,
 )  # fmt: skip
 _elu_op = op(
-    "Elu", "features: F -> activations: F", shape=same, kernel=_elu,
+    "Elu", "features: E -> activations: E", shape=same, kernel=_elu,
     grad=lambda n, g: (raw.EluGrad(g, n.outputs[0]),), samples=_AWAY,
 )  # fmt: skip
 
@@ -86,11 +86,11 @@ def _elu_grad_grad(n: Any, g: Tensor) -> tuple[Tensor, Tensor]:
 
 
 _elu_grad = op(
-    "EluGrad", "gradients: F, outputs: F -> backprops: F", shape=same,
+    "EluGrad", "gradients: E, outputs: E -> backprops: E", shape=same,
     kernel=lambda g, y: np.where(y > 0, g, g * (y + y.dtype.type(1))), grad=_elu_grad_grad, samples=_TWO,
 )  # fmt: skip
 _selu_op = op(
-    "Selu", "features: F -> activations: F", shape=same, kernel=_selu,
+    "Selu", "features: E -> activations: E", shape=same, kernel=_selu,
     grad=lambda n, g: (raw.SeluGrad(g, n.outputs[0]),), samples=_AWAY,
 )  # fmt: skip
 
@@ -106,11 +106,11 @@ def _selu_grad_grad(n: Any, g: Tensor) -> tuple[Tensor, Tensor]:
 
 
 _selu_grad = op(
-    "SeluGrad", "gradients: F, outputs: F -> backprops: F", shape=same, kernel=_selu_grad_kernel,
+    "SeluGrad", "gradients: E, outputs: E -> backprops: E", shape=same, kernel=_selu_grad_kernel,
     grad=_selu_grad_grad, samples=_TWO,
 )  # fmt: skip
 _softplus_op = op(
-    "Softplus", "features: F -> activations: F", shape=same, kernel=_softplus,
+    "Softplus", "features: E -> activations: E", shape=same, kernel=_softplus,
     grad=lambda n, g: (g * sigmoid(n.inputs[0]),), samples=_AWAY,
 )  # fmt: skip
 
@@ -120,7 +120,7 @@ def _softsign_grad(n: Any, g: Tensor) -> tuple[Tensor]:
 
 
 _softsign_op = op(
-    "Softsign", "features: F -> activations: F", shape=same, kernel=lambda x: x / (np.abs(x) + x.dtype.type(1)),
+    "Softsign", "features: E -> activations: E", shape=same, kernel=lambda x: x / (np.abs(x) + x.dtype.type(1)),
     grad=_softsign_grad, samples=_AWAY,
 )  # fmt: skip
 
@@ -159,11 +159,11 @@ def _log_softmax_grad(n: Any, g: Tensor) -> tuple[Tensor]:
 
 
 _softmax_op = op(
-    "Softmax", "logits: F -> softmax: F", shape=same, kernel=_softmax, grad=_softmax_grad,
+    "Softmax", "logits: E -> softmax: E", shape=same, kernel=_softmax, grad=_softmax_grad,
     samples=[Sample(mat(2, 3)), Sample(mat(4)), Sample(mat(2, 2, 3))],
 )  # fmt: skip
 _log_softmax_op = op(
-    "LogSoftmax", "logits: F -> logsoftmax: F", shape=same, kernel=_log_softmax, grad=_log_softmax_grad,
+    "LogSoftmax", "logits: E -> logsoftmax: E", shape=same, kernel=_log_softmax, grad=_log_softmax_grad,
     samples=[Sample(mat(2, 3)), Sample(mat(2, 2, 3))],
 )  # fmt: skip
 
@@ -219,7 +219,7 @@ def _fitted(g: Tensor | None, x: Tensor, other: Tensor) -> Tensor | None:
 
 
 _xent_op = op(
-    "SoftmaxCrossEntropyWithLogits", "features: F, labels: F -> loss: F, backprop: F", shape=_xent_shape, kernel=_xent,
+    "SoftmaxCrossEntropyWithLogits", "features: E, labels: E -> loss: E, backprop: E", shape=_xent_shape, kernel=_xent,
     grad=_xent_grad,
     samples=[
         Sample(mat(3, 4), np.eye(3, 4)),
@@ -262,7 +262,7 @@ def _sparse_xent_grad(n: Any, g_loss: Tensor | None, g_back: Tensor | None) -> t
 
 
 _sparse_xent_op = op(
-    "SparseSoftmaxCrossEntropyWithLogits", "features: F, labels: I -> loss: F, backprop: F", shape=_sparse_xent_shape,
+    "SparseSoftmaxCrossEntropyWithLogits", "features: E, labels: I -> loss: E, backprop: E", shape=_sparse_xent_shape,
     kernel=_sparse_xent, grad=_sparse_xent_grad, samples=[Sample(mat(3, 4), ints(0, 3, 1))],
 )  # fmt: skip
 

@@ -160,25 +160,25 @@ _sub = op(
 )  # fmt: skip
 _mul = op("Mul", "x: N, y: N -> z: N", shape=broadcast, kernel=np.multiply, out=True, grad=_mul_grad, samples=_PAIRS)
 _real_div = op(
-    "RealDiv", "x: N, y: N -> z: N", shape=broadcast, kernel=np.divide, out=True, grad=_div_grad, samples=_NONZERO
+    "RealDiv", "x: F, y: F -> z: F", shape=broadcast, kernel=np.divide, out=True, grad=_div_grad, samples=_NONZERO
 )
 _div_no_nan_op = op(
     "DivNoNan", "x: F, y: F -> z: F", shape=broadcast, kernel=_div_no_nan, grad=_div_no_nan_grad, samples=_NONZERO
 )
 _floor_div = op(
-    "FloorDiv", "x: N, y: N -> z: N", shape=broadcast, make=_int_guard(np.floor_divide), out=True,
+    "FloorDiv", "x: R, y: R -> z: R", shape=broadcast, make=_int_guard(np.floor_divide), out=True,
     grad=NO_GRAD("piecewise constant"), samples=_INTS,
 )  # fmt: skip
 _floor_mod_op = op(
-    "FloorMod", "x: N, y: N -> z: N", shape=broadcast, make=_int_guard(_floor_mod), out=True,
+    "FloorMod", "x: R, y: R -> z: R", shape=broadcast, make=_int_guard(_floor_mod), out=True,
     grad=_mod_grad, samples=[*_INTS, *_NONZERO],
 )  # fmt: skip
 _truncate_div_op = op(
-    "TruncateDiv", "x: N, y: N -> z: N", shape=broadcast, make=_truncate_div_kernel, out=True,
+    "TruncateDiv", "x: R, y: R -> z: R", shape=broadcast, make=_truncate_div_kernel, out=True,
     grad=NO_GRAD("piecewise constant"), samples=_INTS,
 )  # fmt: skip
 _truncate_mod = op(
-    "TruncateMod", "x: N, y: N -> z: N", shape=broadcast, make=_int_guard(np.fmod), out=True,
+    "TruncateMod", "x: R, y: R -> z: R", shape=broadcast, make=_int_guard(np.fmod), out=True,
     grad=_truncate_mod_grad, samples=[*_INTS, *_NONZERO],
 )  # fmt: skip
 _pow = op("Pow", "x: N, y: N -> z: N", shape=broadcast, make=_pow_kernel, out=True, grad=_pow_grad, samples=_POWERS)
@@ -195,7 +195,7 @@ _squared_difference_op = op(
     grad=_squared_difference_grad, samples=_PAIRS,
 )  # fmt: skip
 _atan2 = op(
-    "Atan2", "y: F, x: F -> z: F", shape=broadcast, kernel=np.arctan2, out=True, grad=_atan2_grad, samples=_PAIRS
+    "Atan2", "y: E, x: E -> z: E", shape=broadcast, kernel=np.arctan2, out=True, grad=_atan2_grad, samples=_PAIRS
 )
 _equal = op("Equal", "x: T, y: T -> z: bool", shape=broadcast, kernel=np.equal, out=True, grad=_BOOLEAN, samples=_PAIRS)
 _not_equal = op(

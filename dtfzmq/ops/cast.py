@@ -15,12 +15,16 @@ from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
 
 
+def _real(x: np.ndarray) -> np.ndarray:
+    return x.real if x.dtype.kind == "c" else x
+
+
 def _cast_kernel(node: Any, env: Any) -> Any:
     to = node.attrs["DstT"].np_dtype
     if to.kind in "iu":
-        return lambda x: np.trunc(x).astype(to) if x.dtype.kind == "f" else x.astype(to)
-    if to.kind in "fb":
-        return lambda x: (x.real if x.dtype.kind == "c" else x).astype(to)
+        return lambda x: np.trunc(_real(x)).astype(to) if x.dtype.kind in "fcV" else x.astype(to)
+    if to.kind != "c":
+        return lambda x: _real(x).astype(to)
     return lambda x: x.astype(to)
 
 

@@ -145,18 +145,18 @@ _sigmoid_grad_op = op(
     grad=lambda n, g: (g * n.inputs[1] * (1 - 2 * n.inputs[0]), raw.SigmoidGrad(n.inputs[0], g)),
     samples=[Sample(mat(2, 3), mat(2, 3, seed=1))],
 )  # fmt: skip
-_floor = op("Floor", "x: R -> y: R", shape=same, kernel=np.floor, out=True, grad=_STEPS, samples=_AWAY)
-_ceil = op("Ceil", "x: R -> y: R", shape=same, kernel=np.ceil, out=True, grad=_STEPS, samples=_AWAY)
+_floor = op("Floor", "x: E -> y: E", shape=same, kernel=np.floor, out=True, grad=_STEPS, samples=_AWAY)
+_ceil = op("Ceil", "x: E -> y: E", shape=same, kernel=np.ceil, out=True, grad=_STEPS, samples=_AWAY)
 _round_op = op("Round", "x: N -> y: N", shape=same, kernel=_round, out=True, grad=_STEPS, samples=_AWAY)
-_rint = op("Rint", "x: R -> y: R", shape=same, kernel=np.rint, out=True, grad=_STEPS, samples=_AWAY)
+_rint = op("Rint", "x: E -> y: E", shape=same, kernel=np.rint, out=True, grad=_STEPS, samples=_AWAY)
 _is_nan = op(
-    "IsNan", "x: R -> y: bool", shape=same, kernel=np.isnan, out=True, grad=NO_GRAD("boolean result"), samples=_AWAY
+    "IsNan", "x: E -> y: bool", shape=same, kernel=np.isnan, out=True, grad=NO_GRAD("boolean result"), samples=_AWAY
 )
 _is_inf = op(
-    "IsInf", "x: R -> y: bool", shape=same, kernel=np.isinf, out=True, grad=NO_GRAD("boolean result"), samples=_AWAY
+    "IsInf", "x: E -> y: bool", shape=same, kernel=np.isinf, out=True, grad=NO_GRAD("boolean result"), samples=_AWAY
 )
 _is_finite = op(
-    "IsFinite", "x: R -> y: bool", shape=same, kernel=np.isfinite, out=True,
+    "IsFinite", "x: E -> y: bool", shape=same, kernel=np.isfinite, out=True,
     grad=NO_GRAD("boolean result"), samples=_AWAY,
 )  # fmt: skip
 _logical_not = op(

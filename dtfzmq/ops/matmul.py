@@ -40,9 +40,18 @@ def _matmul_shape(n: Any) -> list[TensorShape]:
     return [TensorShape([rows, columns])]
 
 
+def _stored(product: np.ndarray, to: Any, out: np.ndarray | None) -> np.ndarray:
+    """A product that was computed in float32 as `to`, in `out` if given."""
+    if out is None:
+        return product.astype(to)
+    np.copyto(out, product, casting="same_kind")
+    return out
+
+
 def _matmul_kernel(node: Any, env: Any) -> Any:
     swap_a, swap_b = bool(node.attrs["transpose_a"]), bool(node.attrs["transpose_b"])
     half = node.dtypes[0].size == 2 and node.dtypes[0].is_floating
+    to = node.dtypes[0].np_dtype
     dot = np.matmul
 
     def kernel(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
@@ -56,7 +65,7 @@ def _matmul_kernel(node: Any, env: Any) -> Any:
         if swap_b:
             b = b.T
         if half:
-            return dot(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
+            return _stored(dot(a.astype(np.float32), b.astype(np.float32)), to, out)
         return dot(a, b, out=out)
 
     return kernel
@@ -124,6 +133,8 @@ def _broadcast(a: Any, b: Any) -> list[int | None]:
 
 def _batch_kernel(node: Any, env: Any) -> Any:
     adj_x, adj_y = bool(node.attrs["adj_x"]), bool(node.attrs["adj_y"])
+    half = node.dtypes[0].size == 2 and node.dtypes[0].is_floating
+    to = node.dtypes[0].np_dtype
 
     def turned(m: np.ndarray) -> np.ndarray:
         m = np.swapaxes(m, -1, -2)
@@ -134,7 +145,10 @@ def _batch_kernel(node: Any, env: Any) -> Any:
             raise errors.InvalidArgumentError(
                 None, None, f"Matrix size-incompatible: In[0]: {list(x.shape)}, In[1]: {list(y.shape)}"
             )
-        return np.matmul(turned(x) if adj_x else x, turned(y) if adj_y else y, out=out)
+        if half:
+            x, y = x.astype(np.float32), y.astype(np.float32)
+        product = np.matmul(turned(x) if adj_x else x, turned(y) if adj_y else y, out=None if half else out)
+        return _stored(product, to, out) if half else product
 
     return kernel
 

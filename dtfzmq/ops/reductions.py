@@ -178,9 +178,9 @@ def _prod_grad_kernel(x: np.ndarray, axis: np.ndarray, g: np.ndarray) -> np.ndar
     moved = np.transpose(x, order)
     flat = moved.reshape((*(x.shape[i] for i in kept), -1))
     ones = np.ones((*flat.shape[:-1], 1), x.dtype)
-    before = np.concatenate([ones, np.multiply.accumulate(flat[..., :-1], -1)], -1) if flat.shape[-1] else flat
+    before = np.concatenate([ones, np.multiply.accumulate(flat[..., :-1], -1, dtype=x.dtype)], -1) if flat.shape[-1] else flat
     tail = np.flip(flat, -1)
-    after = np.concatenate([ones, np.multiply.accumulate(tail[..., :-1], -1)], -1) if flat.shape[-1] else flat
+    after = np.concatenate([ones, np.multiply.accumulate(tail[..., :-1], -1, dtype=x.dtype)], -1) if flat.shape[-1] else flat
     others = (before * np.flip(after, -1)).reshape(moved.shape)
     return np.transpose(others, np.argsort(order)) * g
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dtfzmq.base import dtypes
-from dtfzmq.graph import registry
+from dtfzmq.graph import opdef, registry
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Graph, Operation, Tensor
 from dtfzmq.graph.node import Node
@@ -198,3 +198,40 @@ def test_a_missing_sample_is_named():
 
     with pytest.raises(AssertionError, match="Bare has no samples"):
         test_declaration_is_whole(Bare)
+
+
+def _retyped(definition, sample, dtype):
+    """The sample with every float input (if `dtype` is floating) or every number as `dtype`; None if that cannot be."""
+    variables = {a.var for a in definition.signature.inputs if a.var[:1] in ("T", "N", "F", "R", "E")}
+    changed = False
+    args = []
+    for spec, value in zip(definition.signature.inputs, sample.args):
+        one = []
+        for item in value if spec.list else [value]:
+            array = np.asarray(item)
+            if spec.var in variables and array.dtype == np.float64 and dtype in opdef.allowed(spec.var):
+                with np.errstate(all="ignore"):
+                    array = (np.abs(array) + 1 if dtype.is_integer else array).astype(dtype.np_dtype)
+                changed = True
+            one.append(array)
+        args.append(one if spec.list else one[0])
+    if not changed or definition.name == "Bitcast":
+        return None
+    return registry.Sample(*args, **sample.attrs)
+
+
+@pytest.mark.parametrize("name", ["float32", "float16", "bfloat16", "int32", "uint8", "complex64"])
+@pytest.mark.parametrize("definition", DECLARED, ids=lambda d: d.name)
+def test_results_keep_their_type(definition, name):
+    """float32 in, float32 out, whatever numpy would promote to; and so for the other types that the signature allows."""
+    if definition.name in families.WITHOUT_KERNEL:
+        return
+    for sample in definition.samples:
+        other = _retyped(definition, sample, dtypes.as_dtype(name))
+        if other is None or sample.fails is not None:
+            continue
+        with Graph().as_default():
+            _, outputs, _ = _build(definition, other)
+            for t, value in zip(outputs, evaluate(outputs) if outputs else []):
+                if t.dtype.is_numpy_compatible:
+                    assert dtypes.of_array(np.asarray(value)) is t.dtype.base_dtype, (t, np.asarray(value).dtype)
