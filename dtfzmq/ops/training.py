@@ -163,8 +163,15 @@ def _adam_scalars(b1_power: Any, b2_power: Any, lr: Any, b1: Any, b2: Any, epsil
     return lr * np.sqrt(one - b2_power) / (one - b1_power), one - b1, one - b2, epsilon
 
 
+def _descend(old: Any, delta: Any, alpha: Any, out: Any = None) -> Any:
+    if out is None or delta.size <= rules.BLOCK:
+        return np.subtract(old, delta * alpha, out=out)
+    rules.run_blocks(rules.gradient_descent, 1, [(old, out)], delta, (alpha,))
+    return out
+
+
 def _apply_descent(var: Any, alpha: Any, delta: Any) -> Any:
-    return _dense((var,), rules.gradient_descent, 1, delta, (alpha,))
+    return var.update(_descend, delta, alpha)
 
 
 apply_gradient_descent = op(

@@ -23,13 +23,14 @@ BLOCK = 1 << 14
 
 def run_blocks(rule: Rule, scratch: int, pairs: Sequence[Pair], grad: Array, scalars: Sequence[Any]) -> None:
     """Apply `rule` to all elements, block by block. Old and new arrays are C-contiguous; `grad` need not be."""
+    size = grad.size
+    dtype = pairs[0][0].dtype
+    if size <= BLOCK:
+        rule([np.empty(grad.shape, dtype) for _ in range(scratch)], pairs, grad, scalars)
+        return
     flat = [(old.reshape(-1), out.reshape(-1)) for old, out in pairs]
     gradient = grad.reshape(-1)
-    size = gradient.shape[0]
-    room = [np.empty(min(size, BLOCK), flat[0][0].dtype) for _ in range(scratch)]
-    if size <= BLOCK:
-        rule(room, flat, gradient, scalars)
-        return
+    room = [np.empty(BLOCK, dtype) for _ in range(scratch)]
     for start in range(0, size, BLOCK):
         stop = min(start + BLOCK, size)
         part = [(old[start:stop], out[start:stop]) for old, out in flat]
