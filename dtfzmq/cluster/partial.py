@@ -98,6 +98,8 @@ class _Call:
         if error is not None:
             if self._run.step is not None and not self._run.over:
                 self._run.step.fail(errors.wrap(error))
+            else:
+                self.step_ended(errors.wrap(error))
             return
         for (_, k), value in zip(wanted, reply.fetches):
             self._fetched[self._place[k]] = value
@@ -149,7 +151,7 @@ class PartialRuns:
                 return
             run = PartialRun(handle, plan)
             session.partials[handle] = run
-            run.step = master.launch(session, plan, -self._count, link, _End(run), [], 0.0, 0)
+            run.step = master.launch(session, plan, -self._count, link, _End(run), [None] * len(message.feeds), 0.0, 0)
             reply(m.PartialRunReady(handle))
 
         master.plan(session, signature, ready, partial=True)

@@ -98,14 +98,21 @@ class WorkerStep:
                 for (_, index), value in zip(plan.fetches, results or ()):
                     self._results[index] = value
             self._unfinished -= 1
-            if self._unfinished == 0:
-                self._end()
+            self._end_if_over()
 
         return done
+
+    def _end_if_over(self) -> None:
+        """End when all runs have; a partial run that went well stays until its fetches were asked for."""
+        if self._unfinished == 0 and self._reply is not None and (self._error is not None or not self._given):
+            self._end()
 
     def cancel(self, error: errors.OpError) -> None:
         """End it with `error`; it answers when what runs has ended."""
         self._context.cancel(error)
+        if self._unfinished == 0 and self._reply is not None:
+            self._error = error
+            self._end()
 
     def _end(self) -> None:
         self._context.close()
@@ -144,3 +151,4 @@ class WorkerStep:
             if item in self._wanted:
                 self._wanted.remove(item)
                 item[1](m.GraphDone([self._given.pop(index) for index in item[0]]))
+        self._end_if_over()
