@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dtfzmq.graph.graph import Graph, Operation, Tensor
+from dtfzmq.graph.indexed import IndexedSlices
 
 Build = Callable[[Sequence[Any]], Any]
 
@@ -130,3 +131,28 @@ class Fetches:
             self.tensors.append(element)
         at = index
         return lambda values: values[at]
+
+
+class IndexedSlicesValue(NamedTuple):
+    """A fetched IndexedSlices."""
+
+    values: Any
+    indices: Any
+    dense_shape: Any
+
+
+def _slices_keys(slices: IndexedSlices) -> list[Tensor]:
+    parts = [slices.values, slices.indices]
+    return parts if slices.dense_shape is None else [*parts, slices.dense_shape]
+
+
+def _slices_result(got: list[Any]) -> IndexedSlicesValue:
+    return IndexedSlicesValue(got[0], got[1], got[2] if len(got) > 2 else None)
+
+
+register_session_run_conversion_functions(
+    IndexedSlices,
+    lambda slices: (_slices_keys(slices), _slices_result),
+    lambda slices, value: list(zip(_slices_keys(slices), value)),
+    _slices_keys,
+)

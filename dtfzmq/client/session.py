@@ -22,6 +22,7 @@ from dtfzmq.client.fetches import Fetches
 from dtfzmq.client.metadata import RunMetadata
 from dtfzmq.graph import serial
 from dtfzmq.graph.graph import Graph, get_default_graph
+from dtfzmq.runtime.values import release
 from dtfzmq.wire import messages as m
 
 _log = logging.getLogger("dtfzmq")
@@ -30,6 +31,7 @@ _log = logging.getLogger("dtfzmq")
 _GRACE_S = 0.25
 # Closing waits this long for a master that does not answer.
 _CLOSE_S = 2.0
+_CLOSED = "Step was cancelled by an explicit call to `Session::Close()`."
 # Signatures kept; a program that never repeats one would fill memory.
 _MAX_CALLS = 10_000
 
@@ -142,6 +144,8 @@ class BaseSession:
             fetched = done.fetches
             if run_metadata is not None:
                 metadata_records.fill(run_metadata, done.metadata or {})
+            if self._connection.local:
+                release(fetched)
             for i, value in enumerate(fetched):
                 if type(value) is np.ndarray and (value.ndim == 0 or not value.flags.writeable):
                     fetched[i] = calls.owned(value)
@@ -184,6 +188,8 @@ class BaseSession:
             if not answer.done:
                 self._cancel(run, answer)
                 raise self._late(timeout) from None
+            if self._closed and isinstance(error, errors.AbortedError):
+                raise errors.CancelledError(None, None, _CLOSED) from None
             raise self._explained(error) from None
         except BaseException:
             self._cancel(run, answer)
@@ -311,7 +317,8 @@ class BaseSession:
                 self._handle, handle, tuple(t.name for t, _ in pairs), values, tuple(t.name for t in compiled.tensors)
             )
         )
-        return compiled.build([calls.owned(value) for value in done.fetches])
+        fetched = release(done.fetches) if self._connection.local else done.fetches
+        return compiled.build([calls.owned(value) for value in fetched])
 
     def _explain(self, message: Any) -> Any:
         try:

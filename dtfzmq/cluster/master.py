@@ -317,7 +317,11 @@ class Master:
         session.steps[run] = step
         self._by_step[step.id] = step
         self.steps_run += 1
-        step.start(session.handle, feeds, timeout, trace)
+        try:
+            step.start(session.handle, feeds, timeout, trace)
+        except Exception as error:
+            _log.exception("a step could not be started")
+            step.fail(errors.wrap(error))
         return step
 
     def step_over(self, session: MasterSession, step: Step) -> None:

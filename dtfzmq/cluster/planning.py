@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dtfzmq.base import errors, names
-from dtfzmq.cluster.session_state import MasterSession, StepPlan
+from dtfzmq.cluster.session_state import MasterSession, StepPlan, Waiter
 from dtfzmq.cluster.step import PlanPart
 from dtfzmq.graph import serial
 from dtfzmq.plan.devices import DevicesNeeded, DeviceTable
@@ -150,7 +151,7 @@ class Planning:
             self.start()
 
         self.silent = set(tasks)
-        self.master.peers.contact(tasks, met)
+        self.master.peers.contact(tasks, self._safe(met))
 
     def _meet(self, pruned: Pruned, tasks: list[str]) -> None:
         """Meet the tasks that own nodes of the step, and no others."""
@@ -169,7 +170,7 @@ class Planning:
             self._cut(pruned, tasks)
 
         self.silent = set(tasks) - {self.master.peers.me}
-        self.master.peers.contact(tasks, met)
+        self.master.peers.contact(tasks, self._safe(met))
 
     def _cut(self, pruned: Pruned, tasks: list[str]) -> None:
         peers = self.master.peers
@@ -233,7 +234,7 @@ class Planning:
                 session.isolate,
                 self.plan.partial,
             )
-            peers.peer(part.task).call(message, lambda reply, error, part=part: answered(part, reply, error))
+            peers.peer(part.task).call(message, self._safe(functools.partial(answered, part)))
 
     def _ready(self) -> None:
         plan = self.plan
@@ -241,11 +242,9 @@ class Planning:
         plan.tasks = frozenset(part.task for part in self._parts)
         waiters, plan.waiters = plan.waiters or [], None
         if any(self.master.peers.met(task) is None for task in plan.tasks):
-            self.session.plans.pop(
-                (plan.partial, plan.signature), None
-            )  # lost since: the next run plans anew, this one learns it
-        for waiter in waiters:
-            waiter(plan, None)
+            # A task was lost meanwhile: the runs that wait learn it from their step, the next one plans anew.
+            self.session.plans.pop((plan.partial, plan.signature), None)
+        self._tell(waiters, plan, None)
 
     def _fail(self, error: errors.OpError) -> None:
         """Nothing of a failed planning is kept: the next run of the signature tries again."""
@@ -256,8 +255,27 @@ class Planning:
         for part in self._parts:
             part.peer.tell(m.DeregisterGraph(session.handle, part.handle))
         waiters, plan.waiters = plan.waiters or [], []
+        self._tell(waiters, None, error)
+
+    def _safe(self, fn: Callable[..., None]) -> Callable[..., None]:
+        """`fn` with its exceptions as the end of this planning: nobody waits for one that cannot go on."""
+
+        def call(*args: Any) -> None:
+            try:
+                fn(*args)
+            except Exception as error:
+                if not isinstance(error, errors.OpError):
+                    _log.exception("a planning met an error")
+                self._fail(errors.wrap(error))
+
+        return call
+
+    def _tell(self, waiters: list[Waiter], plan: StepPlan | None, error: errors.OpError | None) -> None:
         for waiter in waiters:
-            waiter(None, error)
+            try:
+                waiter(plan, error)
+            except Exception:  # one run's trouble is not another's
+                _log.exception("a run that waited for its plan met an error")
 
 
 def _endpoint(name: str) -> tuple[str, int]:

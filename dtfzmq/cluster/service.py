@@ -38,7 +38,11 @@ class Service:
                 raise TypeError(f"Nobody answers {message.__name__}: no core has a method {name}.")
         for core in cores:
             for name in vars(type(core)):
-                if name.startswith("on_") and name not in names and not name.startswith(("on_link_", "on_push", "on_announce")):
+                if (
+                    name.startswith("on_")
+                    and name not in names
+                    and not name.startswith(("on_link_", "on_push", "on_announce"))
+                ):
                     raise TypeError(f"{type(core).__name__}.{name} answers no message.")
 
     def handle(self, link: Any, message: Any, reply: Any) -> None:

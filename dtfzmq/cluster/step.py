@@ -85,7 +85,7 @@ class Step:
         self._grace: Timer | None = None
 
     def start(self, session: str, feeds: list[Any], timeout: float, trace: int) -> None:
-        """Send RunGraph to every part; the own worker's last, since it may run at once."""
+        """Send RunGraph to every part; the own worker's last, since it may run at once. A partial run has no feeds yet."""
         if timeout > 0:
             self._expiry = self._loop.call_later(timeout, self._expire)
         own = -1
@@ -93,11 +93,13 @@ class Step:
             if part.local:
                 own = i
                 continue
-            message = m.RunGraph(session, part.handle, self.id, [feeds[k] for k in part.feeds], trace)
+            given = [feeds[k] for k in part.feeds] if feeds else []
+            message = m.RunGraph(session, part.handle, self.id, given, trace)
             part.peer.call(message, lambda reply, error, i=i: self._answered(i, reply, error))
         if own >= 0:
             part = self.parts[own]
-            message = m.RunGraph(session, part.handle, self.id, [feeds[k] for k in part.feeds], trace)
+            given = [feeds[k] for k in part.feeds] if feeds else []
+            message = m.RunGraph(session, part.handle, self.id, given, trace)
             caller = getattr(self._reply, "offload", None)
             part.peer.call(message, lambda reply, error: self._answered(own, reply, error), runner=caller)
 
