@@ -15,7 +15,7 @@ import numpy as np
 
 import dtfzmq as tf
 
-STEPS, BATCH, HIDDEN = 1500, 128, 64
+STEPS, BATCH, HIDDEN = 1500, 128, 128
 
 
 def progress(step: int, loss: float, accuracy: float) -> None:
@@ -54,7 +54,7 @@ def main() -> None:
     with tf.device("/job:ps/task:0"):
         means = [tf.add_n(list(parts)) / float(len(workers)) for parts in zip(*gradients)]
         mean_loss = tf.add_n(losses) / float(len(workers))
-        train = tf.train.GradientDescentOptimizer(0.3).apply_gradients(zip(means, weights), global_step=global_step)
+        train = tf.train.GradientDescentOptimizer(0.5).apply_gradients(zip(means, weights), global_step=global_step)
 
     test = {inputs[-1][0]: images[:held_out], inputs[-1][1]: labels[:held_out]}
     with tf.Session("zmq://" + workers[0]) as session:

@@ -247,7 +247,8 @@ def signature(definition: opdef.OpDef) -> Schema:
     if not any(a.list for a in sig.outputs):
         outputs["maxItems"] = outputs["minItems"]
     attrs: Schema = {"properties": {a.name: attribute(a) for a in sig.attrs}}
-    required = [a.name for a in sig.attrs if a.required]
+    # The type of an output may be left to the node's own list of types, as constants do.
+    required = [a.name for a in sig.attrs if a.required and a.name not in {o.var for o in sig.outputs}]
     if required:
         attrs |= {"type": "object", "required": required}
     return {

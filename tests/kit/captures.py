@@ -31,7 +31,12 @@ class Checker:
     def problem(self, body: list[Any]) -> str:
         """What is wrong with a body, and where; "" if nothing is."""
         error = jsonschema.exceptions.best_match(self._validators[body[0]].iter_errors(json_view(body)))
-        return "" if error is None else f"{body[0]}{error.json_path[1:]}: {error.message} ({error.schema.get('title')})"
+        if error is None:
+            return ""
+        place: Any = json_view(body)
+        for step in list(error.absolute_path)[:-1]:
+            place = place[step]
+        return f"{body[0]}{error.json_path[1:]}: {error.message:.200} in {place!r:.200}"
 
 
 def json_view(value: Any) -> Any:

@@ -24,21 +24,23 @@ def test_each_schema_is_one(checker: Checker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "path"),
+    ("body", "place"),
     [
-        (["RunStep", "h", "0", 1, []], "call"),
-        (["RunStep", "h", 0, 1], "too short"),
-        (["RunStep", "h", 0, 1, [["float32", [2], 8, 1, 2]]], "too long"),
-        (["RunStep", "h", 0, 1, [["float33", [2], 8]]], "float33"),
-        (["RegisterGraph", "s", [["n", "NoOp", [], [], "", None]], [], 0, 0], "too short"),
-        (["RegisterGraph", "s", [["n", "NoOp", [0, 0], [], "", None, []]], [], 0, 0], "too long"),
-        (["RegisterGraph", "s", [["n", "Placeholder", [], [], "", {"dtype": "x"}, ["float32"]]], [], 0, 0], "'x'"),
-        (["CancelStep", 1, {"code": 99, "text": ""}], "99"),
+        (["RunStep", "h", "0", 1, []], "RunStep[2]"),
+        (["RunStep", "h", 0, 1], "RunStep"),
+        (["RunStep", "h", 0, 1, [["float32", [2], 8, 1, 2]]], "RunStep[4][0]"),
+        (["RunStep", "h", 0, 1, [["float33", [2], 8]]], "RunStep[4][0]"),
+        (["RegisterGraph", "s", [["n", "NoOp", [], [], "", None]], [], 0, 0], "RegisterGraph[2][0]"),
+        (["RegisterGraph", "s", [["n", "NoOp", [0, 0], [], "", None, []]], [], 0, 0], "RegisterGraph[2][0][2]"),
+        (
+            ["RegisterGraph", "s", [["n", "Placeholder", [], [], "", {"dtype": "x"}, ["float32"]]], [], 0, 0],
+            "RegisterGraph[2][0][5]",
+        ),
+        (["CancelStep", 1, {"code": 99, "text": ""}], "CancelStep[2].code"),
     ],
 )
-def test_what_does_not_fit_is_refused(checker: Checker, body: list[object], path: str) -> None:
-    assert path in checker.problem(body) or path in checker.problem(body).replace("is too", "too")
-    assert checker.problem(body)
+def test_what_does_not_fit_is_refused_with_its_place(checker: Checker, body: list[object], place: str) -> None:
+    assert checker.problem(body).startswith(place)
 
 
 def test_what_fits_is_let_through(checker: Checker) -> None:
