@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from dtfzmq.base import dtypes
 from dtfzmq.base.dtypes import DType
 from dtfzmq.graph import convert
@@ -19,19 +21,48 @@ from dtfzmq.graph.keys import GraphKeys
 from dtfzmq.graph.scopes import (
     colocate_with,
     control_dependencies,
+    device,
     get_collection,
     get_collection_ref,
     init_scope,
     name_scope,
 )
+from dtfzmq.ops import constants, grouping, nest, state, training
 from dtfzmq.ops import gradients as gradients_ops
-from dtfzmq.ops import grouping, nest, state, training
+from dtfzmq.ops.cast import cast
 from dtfzmq.train import slots
 from dtfzmq.variables.partitions import PartitionedVariable
 from dtfzmq.variables.scope import make_variable
 from dtfzmq.variables.variable import Variable
 
 GradAndVar = tuple[Any, Any]
+
+
+class Scalar:
+    """A setting of an optimizer as update ops take it.
+
+    A number is a constant on each device where variables are, so that it never crosses the wire; a tensor is
+    converted and cast where it is used.
+    """
+
+    def __init__(self, value: Any, name: str) -> None:
+        self._name = name
+        self._scope = get_default_graph().get_name_scope()
+        self._value = value
+        self._made: dict[tuple[str, DType], Tensor] = {}
+        if not isinstance(value, (int, float, np.number)):
+            self._value = convert.convert_to_tensor(value, name=name)
+
+    def beside(self, var: Any) -> Tensor:
+        """The setting in the dtype of `var`; called in a scope that stands with `var`."""
+        dtype = var.dtype.base_dtype
+        if isinstance(self._value, Tensor):
+            return cast(self._value, dtype)
+        found = self._made.get((var.device, dtype))
+        if found is None:
+            with name_scope(self._scope + "/" if self._scope else None):
+                found = self._made[var.device, dtype] = constants.constant(self._value, dtype, name=self._name)
+        return found
 
 
 class Optimizer:
@@ -112,7 +143,8 @@ class Optimizer:
             loss,
             [_target(v) for v in variables],
             grad_ys=grad_loss,
-            gate_gradients=gate_gradients == self.GATE_OP,
+            # what an op reads of a variable is a lease that no update changes: gradients of one op need no gate
+            gate_gradients=False,
             aggregation_method=aggregation_method,
             colocate_gradients_with_ops=colocate_gradients_with_ops,
         )
@@ -149,7 +181,9 @@ class Optimizer:
             if global_step is None:
                 done = self._finish(updates, scope)
             else:
-                with control_dependencies([self._finish(updates, "update")]), colocate_with(global_step):
+                with device(global_step.device):
+                    updated = self._finish(updates, "update")
+                with control_dependencies([updated]), colocate_with(global_step):
                     done = state.assign_add(_target(global_step), 1, name=scope).op
             train_ops = get_collection_ref(GraphKeys.TRAIN_OP)
             if done not in train_ops:
@@ -265,9 +299,9 @@ class Optimizer:
     def _call_if_callable(param: Any) -> Any:
         return param() if callable(param) else param
 
-    def _setting(self, value: Any, name: str) -> Tensor:
-        """`value` (or what it returns when called) as a tensor."""
-        return convert.convert_to_tensor(self._call_if_callable(value), name=name)
+    def _setting(self, value: Any, name: str) -> Scalar:
+        """`value`, or what it returns when called, for use in update ops."""
+        return Scalar(self._call_if_callable(value), name)
 
 
 def _together(grads: list[Any]) -> list[Any]:

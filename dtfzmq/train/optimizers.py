@@ -18,11 +18,6 @@ from dtfzmq.train.optimizer import Optimizer, Setting
 from dtfzmq.variables.initializers import Constant
 
 
-def _as(tensor: Tensor, var: Any) -> Tensor:
-    """`tensor` in the dtype of `var`."""
-    return cast(tensor, var.dtype.base_dtype)
-
-
 class GradientDescentOptimizer(Optimizer):
     """var -= learning_rate * gradient."""
 
@@ -34,12 +29,12 @@ class GradientDescentOptimizer(Optimizer):
         self._rate = self._setting(self._learning_rate, "learning_rate")
 
     def _apply_dense(self, grad: Tensor, var: Any) -> Operation:
-        made: Tensor = training.apply_gradient_descent(var._ref(), _as(self._rate, var), grad, self._use_locking)
+        made: Tensor = training.apply_gradient_descent(var._ref(), self._rate.beside(var), grad, self._use_locking)
         return made.op
 
     def _apply_sparse(self, grad: IndexedSlices, var: Any) -> Operation:
         with colocate_with(grad.values.op):
-            values = grad.values * cast(self._rate, grad.values.dtype.base_dtype)
+            values = grad.values * self._rate.beside(grad.values)
         made: Tensor = var.scatter_sub(IndexedSlices(values, grad.indices, grad.dense_shape), self._use_locking)
         return made.op
 
@@ -71,7 +66,7 @@ class MomentumOptimizer(Optimizer):
         ]
 
     def _apply(self, builder: Any, var: Any, *grad: Any) -> Operation:
-        scalars = [_as(s, var) for s in self._scalars]
+        scalars = [s.beside(var) for s in self._scalars]
         made: Tensor = builder(
             var._ref(), self._slot(var, "momentum")._ref(), *scalars, *grad, self._use_locking, self._use_nesterov
         )
@@ -109,7 +104,7 @@ class AdagradOptimizer(Optimizer):
 
     def _apply(self, builder: Any, var: Any, *grad: Any) -> Operation:
         made: Tensor = builder(
-            var._ref(), self._slot(var, "accumulator")._ref(), _as(self._rate, var), *grad, self._use_locking
+            var._ref(), self._slot(var, "accumulator")._ref(), self._rate.beside(var), *grad, self._use_locking
         )
         return made.op
 
@@ -155,7 +150,7 @@ class AdadeltaOptimizer(Optimizer):
 
     def _apply(self, builder: Any, var: Any, *grad: Any) -> Operation:
         states = [var._ref(), self._slot(var, "accum")._ref(), self._slot(var, "accum_update")._ref()]
-        made: Tensor = builder(*states, *(_as(s, var) for s in self._scalars), *grad, self._use_locking)
+        made: Tensor = builder(*states, *(s.beside(var) for s in self._scalars), *grad, self._use_locking)
         return made.op
 
     def _apply_dense(self, grad: Tensor, var: Any) -> Operation:
@@ -208,8 +203,8 @@ class AdamOptimizer(Optimizer):
 
     def _apply(self, builder: Any, var: Any, *grad: Any) -> Operation:
         states = [var._ref(), self._slot(var, "m")._ref(), self._slot(var, "v")._ref()]
-        powers = [_as(p.value(), var) for p in self._get_beta_accumulators()]
-        made: Tensor = builder(*states, *powers, *(_as(s, var) for s in self._scalars), *grad, self._use_locking)
+        powers = [cast(p.value(), var.dtype.base_dtype) for p in self._get_beta_accumulators()]
+        made: Tensor = builder(*states, *powers, *(s.beside(var) for s in self._scalars), *grad, self._use_locking)
         return made.op
 
     def _apply_dense(self, grad: Tensor, var: Any) -> Operation:
@@ -222,7 +217,7 @@ class AdamOptimizer(Optimizer):
         with control_dependencies(update_ops):
             power1, power2 = self._get_beta_accumulators()
             with colocate_with(power1):
-                beta1, beta2 = self._scalars[1:3]
+                beta1, beta2 = (s.beside(power1) for s in self._scalars[1:3])
                 first = power1.assign(power1 * beta1, use_locking=self._use_locking)
                 second = power2.assign(power2 * beta2, use_locking=self._use_locking)
         return grouping.group(*update_ops, first, second, name=scope)
@@ -260,7 +255,7 @@ class RMSPropOptimizer(Optimizer):
         names = ["mg", "rms", "momentum"] if self._centered else ["rms", "momentum"]
         states = [self._slot(var, name)._ref() for name in names]
         builder = centered if self._centered else plain
-        scalars = [_as(s, var) for s in self._scalars]
+        scalars = [s.beside(var) for s in self._scalars]
         made: Tensor = builder(var._ref(), *states, *scalars, *grad, self._use_locking)
         return made.op
 
@@ -319,7 +314,7 @@ class FtrlOptimizer(Optimizer):
 
     def _apply(self, builder: Any, var: Any, *grad: Any) -> Operation:
         states = [var._ref(), self._slot(var, "accum")._ref(), self._slot(var, "linear")._ref()]
-        made: Tensor = builder(*states, *(_as(s, var) for s in self._scalars), *grad, self._use_locking)
+        made: Tensor = builder(*states, *(s.beside(var) for s in self._scalars), *grad, self._use_locking)
         return made.op
 
     def _apply_dense(self, grad: Tensor, var: Any) -> Operation:
@@ -348,7 +343,7 @@ class ProximalGradientDescentOptimizer(Optimizer):
         self._scalars = [self._setting(s, n) for s, n in zip(self._settings, names, strict=True)]
 
     def _apply(self, builder: Any, var: Any, *grad: Any) -> Operation:
-        made: Tensor = builder(var._ref(), *(_as(s, var) for s in self._scalars), *grad, self._use_locking)
+        made: Tensor = builder(var._ref(), *(s.beside(var) for s in self._scalars), *grad, self._use_locking)
         return made.op
 
     def _apply_dense(self, grad: Tensor, var: Any) -> Operation:
@@ -386,7 +381,7 @@ class ProximalAdagradOptimizer(Optimizer):
 
     def _apply(self, builder: Any, var: Any, *grad: Any) -> Operation:
         states = [var._ref(), self._slot(var, "accumulator")._ref()]
-        made: Tensor = builder(*states, *(_as(s, var) for s in self._scalars), *grad, self._use_locking)
+        made: Tensor = builder(*states, *(s.beside(var) for s in self._scalars), *grad, self._use_locking)
         return made.op
 
     def _apply_dense(self, grad: Tensor, var: Any) -> Operation:
@@ -435,7 +430,7 @@ class AdagradDAOptimizer(Optimizer):
     def _apply(self, builder: Any, var: Any, *grad: Any) -> Operation:
         names = ("gradient_accumulator", "gradient_squared_accumulator")
         states = [var._ref(), *(self._slot(var, name)._ref() for name in names)]
-        scalars = [_as(s, var) for s in self._scalars]
+        scalars = [s.beside(var) for s in self._scalars]
         made: Tensor = builder(*states, *scalars, self._step, *grad, self._use_locking)
         return made.op
 
