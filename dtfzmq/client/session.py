@@ -32,6 +32,8 @@ _GRACE_S = 0.25
 # Closing waits this long for a master that does not answer.
 _CLOSE_S = 2.0
 _CLOSED = "Step was cancelled by an explicit call to `Session::Close()`."
+# What a run meets when its session is closed while it is on its way.
+_ENDED = (errors.AbortedError, errors.CancelledError, errors.UnavailableError)
 # Signatures kept; a program that never repeats one would fill memory.
 _MAX_CALLS = 10_000
 
@@ -188,7 +190,7 @@ class BaseSession:
             if not answer.done:
                 self._cancel(run, answer)
                 raise self._late(timeout) from None
-            if self._closed and isinstance(error, errors.AbortedError):
+            if self._closed and isinstance(error, _ENDED):
                 raise errors.CancelledError(None, None, _CLOSED) from None
             raise self._explained(error) from None
         except BaseException:

@@ -284,7 +284,7 @@ def test_close_cancels_running_steps(session):
         thread.join(5)
     assert time.monotonic() - began < 1.0
     assert len(seen) == 2
-    assert all("Session::Close()" in text or "ancelled" in text for text in seen)
+    assert all("Session::Close()" in text or "ancelled" in text for text in seen), seen
 
 
 def test_threads_run_side_by_side(session):
