@@ -25,6 +25,8 @@ from dtfzmq.runtime.values import as_feed
 
 # A plan that computes longer than this per run goes to the runner.
 SHORT_S = 300e-6
+# A run that turns out longer is moved off the baton between two segments.
+LIMIT_S = 2e-3
 # On the runner, what was sent leaves after this long even if the run goes on.
 FLUSH_S = 200e-6
 
@@ -199,13 +201,14 @@ class Run:
                 self.ctx.runner.submit(self._run_off_baton)
                 return
         self._on_baton = True
-        thread_state.may_not_wait = True
+        before, thread_state.may_not_wait = thread_state.may_not_wait, True
         try:
             moved = self._run_until_idle()
         finally:
-            thread_state.may_not_wait = False
+            thread_state.may_not_wait = before
             self._on_baton = False
         if moved:
+            self._flush()
             self.ctx.runner.submit(self._run_off_baton)
 
     def _anything_to_compute(self) -> bool:
@@ -216,13 +219,14 @@ class Run:
         self._run_until_idle()
 
     def _run_until_idle(self) -> bool:
-        """Execute until everything waits. True: a cell was busy, so it must go on where one may wait."""
+        """Execute until everything waits. True: it must go on off the baton, since a cell was busy or time is up."""
         started = clock.perf()
         try:
             with np.errstate(all="ignore"):
                 while True:
                     try:
-                        self._drain()
+                        if self._drain(started + LIMIT_S if self._on_baton else None):
+                            return True
                     except Busy:
                         return True
                     except Exception as exc:
@@ -251,7 +255,8 @@ class Run:
         self._end_if_over()
         return False
 
-    def _drain(self) -> None:
+    def _drain(self, limit: float | None) -> bool:
+        """Execute all that is ready, at most until `limit`; True if that came first."""
         work = self._work
         while True:
             if self._cursor is not None:
@@ -261,10 +266,12 @@ class Run:
             while work:
                 frame, segment = work.popleft()
                 self._execute(frame, segment, 0, 0)
+                if limit is not None and work and clock.perf() > limit:
+                    return True
             with self._lock:
                 arrived, self._arrived = self._arrived, []
             if not arrived:
-                return
+                return False
             for frame, number, value, error in arrived:
                 self._outstanding -= 1
                 if error is not None:

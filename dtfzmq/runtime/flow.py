@@ -74,9 +74,7 @@ class If:
 
 
 class While:
-    """A While node. It may run for long, so a plan that has one never runs on the baton."""
-
-    holds = True
+    """A While node. Where nothing waits it may run for long, so that a plan which has one never runs on the baton."""
 
     def __init__(self, node: Node, compile_subgraph: Compile) -> None:
         self.name = node.name
@@ -86,6 +84,7 @@ class While:
         self.body = compile_subgraph(node.attrs["body"], f"{node.name}/body/")
         self.sync = self.cond.sync and self.body.sync
         self.meets = self.cond.meets or self.body.meets
+        self.holds = self.sync or self.cond.holds or self.body.holds
 
     def now(self, frame: Any, inputs: list[Any]) -> list[Any]:
         """Run the loop; its outputs."""

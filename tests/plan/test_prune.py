@@ -149,6 +149,7 @@ def test_a_loop_saves_only_what_is_read() -> None:
     assert node.attrs["saved"] == (1,) and "more" in kept(pruned)
 
 
+@pytest.mark.slow
 def test_a_chain_of_100_000_needs_no_recursion() -> None:
     assert sys.getrecursionlimit() <= 1000
     nodes = [Node("n0", "Const", (), (), "", {"value": None}, (F,))]

@@ -92,10 +92,14 @@ class Builder:
 
 
 class Program:
-    """A random program over scalars; `values` are float outputs that may be fetched."""
+    """A random program over scalars; `values` are float outputs that may be fetched.
 
-    def __init__(self, rng: random.Random, devices: Sequence[str], size: int) -> None:
+    `failing` is the chance of a node that fails when it runs (op TestFail).
+    """
+
+    def __init__(self, rng: random.Random, devices: Sequence[str], size: int, failing: float = 0.0) -> None:
         self.rng = rng
+        self.failing = failing
         self.devices = devices
         self.builder = Builder()
         self.values: list[Edge] = []
@@ -117,6 +121,8 @@ class Program:
                 self._if(b, values, depth, refs)
             elif depth and kind < 0.24:
                 self._while(b, values, depth, refs)
+            elif rng.random() < self.failing:
+                values.append(b.add("TestFail", [rng.choice(values)], device=self.device()))
             elif kind < 0.3:
                 values.append(b.const(rng.uniform(-2, 2), self.device()))
             elif kind < 0.36 and refs:

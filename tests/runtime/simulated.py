@@ -29,7 +29,7 @@ from dtfzmq.runtime.step import StepContext
 
 
 class SimLoop:
-    """A loop on a virtual clock. With an rng, calls that are ready run in any order that keeps each caller's own."""
+    """A loop on a virtual clock, and a runner that runs work as if on another thread."""
 
     def __init__(self) -> None:
         self.ready: collections.deque[tuple[Callable[..., None], tuple[Any, ...]]] = collections.deque()
@@ -51,9 +51,10 @@ class SimLoop:
     def call_later(self, delay: float, fn: Callable[..., None], *args: Any) -> Timer:
         return self.call_at(self.time + delay, fn, *args)
 
-    def run(self) -> None:
-        """Until nothing is left to do."""
-        while self.ready or self.timers:
+    def run(self, turns: int = 10**9) -> None:
+        """Until nothing is left to do, or for so many calls."""
+        while (self.ready or self.timers) and turns > 0:
+            turns -= 1
             if self.ready:
                 fn, args = self.ready.popleft()
                 fn(*args)

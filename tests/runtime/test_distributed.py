@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 from dtfzmq.base import dtypes, errors
 from tests.runtime.programs import Builder, F, Program, stripped
-from tests.runtime.simulated import Cluster
+from tests.runtime.running import TASK  # noqa: F401  (declares test ops)
+from tests.runtime.simulated import Cluster, Step
 
 A, B, C = "/job:a/task:0", "/job:b/task:0", "/job:b/task:1"
 PLACES = [f"{task}/cpu:{k}" for task in (A, B, C) for k in range(2)]
@@ -31,10 +33,59 @@ def check(seed: int, size: int, busy: float) -> None:
     assert many.run(fetches) == alone.run(fetches)
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(st.integers(0, 10**9), st.integers(1, 14), st.sampled_from([0.0, 1.0]))
 def test_random_programs_compute_the_same(seed: int, size: int, busy: float) -> None:
     check(seed, size, busy)
+
+
+def outcome(cluster: Cluster, fetches: list[tuple[int, int]]) -> Any:
+    try:
+        return cluster.run(fetches)
+    except errors.OpError as error:
+        assert not error.derived and "{{node" in error.message
+        return type(error), "division by zero" in error.message
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**9), st.integers(1, 14), st.sampled_from([0.0, 1.0]))
+def test_random_programs_fail_alike_and_end(seed: int, size: int, busy: float) -> None:
+    rng = random.Random(seed)
+    program = Program(rng, ["", A, *PLACES], size, failing=0.08)
+    fetches = rng.sample(program.values, min(4, len(program.values)))
+    alone = Cluster({"a": 1})
+    alone.extend(stripped(program.builder.nodes))
+    many = Cluster({"a": 1, "b": 2}, devices=2, seed=seed)
+    many.busy_s = busy
+    many.extend(program.builder.nodes)
+    for cluster in (alone, many):
+        cluster.run(targets=program.starts)
+    assert outcome(many, fetches) == outcome(alone, fetches)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**9), st.integers(1, 14), st.integers(0, 60))
+def test_a_step_cancelled_at_any_moment_ends(seed: int, size: int, turns: int) -> None:
+    rng = random.Random(seed)
+    program = Program(rng, ["", A, *PLACES], size)
+    many = Cluster({"a": 1, "b": 2}, devices=2, seed=seed)
+    many.busy_s = float(seed % 2)
+    many.extend(program.builder.nodes)
+    many.run(targets=program.starts)
+    fetches = rng.sample(program.values, min(4, len(program.values)))
+    step = Step(many, len(fetches))
+    step.start(many.plan([], fetches), [])
+    many.loop.run(turns)
+    over = step.left == 0
+    for context in step.contexts.values():
+        context.cancel(errors.AbortedError(None, None, "enough"))
+    try:
+        step.finish()
+    except errors.AbortedError as error:
+        assert not over and "enough" in error.message
 
 
 def test_cond_on_two_tasks_sends_only_what_is_taken() -> None:

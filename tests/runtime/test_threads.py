@@ -1,0 +1,165 @@
+"""Plans on the real loop: where they run, and what many threads at once leave exact."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dtfzmq.base import dtypes
+from dtfzmq.base.loop import Completion, Loop
+from dtfzmq.base.threads import Pool
+from dtfzmq.runtime.compile import compile_nodes
+from dtfzmq.runtime.executor import Run
+from dtfzmq.runtime.plan import Plan
+from dtfzmq.runtime.step import StepContext
+from tests.runtime.programs import Builder
+from tests.runtime.running import CALLS, compiled, declare, env
+
+
+@pytest.fixture(autouse=True)
+def _clear() -> None:
+    CALLS.clear()
+
+
+class Real:
+    """A run on the real loop, from a caller's thread."""
+
+    def __init__(self) -> None:
+        self.loop = Loop()
+        self.pool = Pool("test-run")
+
+    def __call__(self, plan: Plan, feeds: Sequence[Any] = (), ctx: StepContext | None = None) -> list[Any]:
+        completion = Completion()
+
+        def done(results: Any, error: Any) -> None:
+            if error is not None:
+                completion.fail(error)
+            else:
+                completion.set(results)
+
+        with self.loop.held():
+            Run(plan, ctx or StepContext(1, self.loop, self.pool), feeds, done).start()
+        result: list[Any] = self.loop.wait(completion, 10)
+        return result
+
+
+@pytest.fixture()
+def real() -> Any:
+    runner = Real()
+    yield runner
+    runner.pool.close()
+
+
+def test_short_plans_run_inline_unknown_long_and_holding_ones_do_not(real: Real) -> None:
+    b = Builder()
+    plan = compiled(b, b.add("TestThread", [b.arg()]))
+    me = threading.get_ident()
+    real(plan, [np.float64(1)])
+    assert CALLS.pop() != me and plan.busy_s >= 0
+    plan.busy_s = 1e-6
+    real(plan, [np.float64(1)])
+    assert CALLS.pop() == me
+    plan.busy_s = 1.0
+    real(plan, [np.float64(1)])
+    assert CALLS.pop() != me
+    b = Builder()
+    holding = compiled(b, b.add("TestHolds", [b.arg()]))
+    holding.busy_s = 1e-6
+    real(holding, [np.float64(1)])
+    assert CALLS.pop() != me
+
+
+def test_a_busy_variable_sends_the_run_where_it_may_wait(real: Real) -> None:
+    e = env()
+    b = Builder()
+    v = b.variable("v", shape=(2,))
+    before = b.add("TestThread", [b.arg()])
+    read = b.add("Identity", [v], control=[before[0]])
+    plan = compiled(b, read, b.add("TestThread", [read]), e=e)
+    start = Builder()
+    w = start.variable("v", shape=(2,))
+    start.assign("Assign", w, start.const([1.0, 2.0]))
+    real(compile_nodes(start.nodes, e))
+    held = e.resources.lookup("", "Variable", "v")
+    entered, leave = threading.Event(), threading.Event()
+
+    def hold(array: Any) -> None:
+        entered.set()
+        leave.wait()
+
+    holder = threading.Thread(target=held.modify, args=(hold,))
+    holder.start()
+    entered.wait()
+    plan.busy_s = 1e-6
+    completion = Completion()
+    with real.loop.held():
+        Run(
+            plan, StepContext(1, real.loop, real.pool), [np.float64(1)], lambda r, e: completion.set((r, e))
+        ).start()
+    assert not completion.done and [threading.get_ident()] == CALLS  # the baton did not wait
+    leave.set()
+    results, error = real.loop.wait(completion, 10)
+    holder.join()
+    assert error is None and results[0].tolist() == [1, 2]
+    assert len(CALLS) == 2 and CALLS[1] != threading.get_ident()  # and what had run did not run again
+
+
+def test_completions_from_many_threads(real: Real) -> None:
+    def begin(ctx: Any, inputs: list[Any], done: Any) -> None:
+        threading.Thread(target=done, args=(inputs[0],)).start()
+
+    declare("TestElsewhere", "x: T -> y: T", start=lambda node, env: begin)
+    b = Builder()
+    x = b.arg()
+    layers = [x]
+    for _ in range(5):
+        layers = [b.add("TestElsewhere", [source]) for source in (layers * 4)[:4]]
+        layers = [b.binary("Add", layers[k], layers[k - 1]) for k in range(4)]
+    plan = compiled(b, *layers)
+    for busy_s in (1e-6, 1.0):
+        plan.busy_s = busy_s
+        for _ in range(5):
+            assert real(plan, [np.float64(1)]) == [32] * 4
+
+
+def test_exact_under_concurrent_steps(real: Real) -> None:
+    e = env()
+    start = Builder()
+    v = start.variable("n", dtype=dtypes.int64, shape=())
+    start.assign("Assign", v, start.const(0, dtype=dtypes.int64), dtype=dtypes.int64)
+    real(compile_nodes(start.nodes, e))
+    b = Builder()
+    v = b.variable("n", dtype=dtypes.int64, shape=())
+    b.assign("AssignAdd", v, b.const(1, dtype=dtypes.int64), dtype=dtypes.int64)
+    plan = compile_nodes(b.nodes, e)
+    threads = [threading.Thread(target=lambda: [real(plan) for _ in range(50)]) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert e.resources.lookup("", "Variable", "n").read() == 400
+
+
+def test_no_step_leaves_anything_behind(real: Real) -> None:
+    b = Builder()
+    x = b.arg()
+    plan = compiled(b, b.add("TestNow", [b.binary("Add", x, x)]))
+    feed = np.ones(1000)
+    for busy_s in (1e-6, 1.0):
+        plan.busy_s = busy_s
+        real(plan, [feed])
+    gc.collect()
+    count = sys.getrefcount(feed)
+    before = len(gc.get_objects())
+    for _ in range(200):
+        plan.busy_s = 1e-6
+        real(plan, [feed])
+    gc.collect()
+    assert sys.getrefcount(feed) == count
+    assert len(gc.get_objects()) - before < 50
