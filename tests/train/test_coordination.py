@@ -1,0 +1,142 @@
+"""Coordinator and QueueRunner: threads that end together, and the error that is raised where they are joined."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import dtfzmq as tf
+from dtfzmq.base import threads
+from tests.kit.waiting import wait_for
+
+
+@pytest.fixture
+def graph() -> Iterator[tf.Graph]:
+    with tf.Graph().as_default() as made:
+        yield made
+
+
+def test_a_stop_ends_all() -> None:
+    coord = tf.train.Coordinator()
+
+    def work() -> None:
+        while not coord.should_stop():
+            coord.wait_for_stop(0.01)
+
+    workers = [threads.start(work, f"worker-{i}") for i in range(3)]
+    assert not coord.should_stop() and not coord.joined
+    coord.request_stop()
+    coord.join(workers)
+    assert coord.joined and not any(w.is_alive() for w in workers)
+    coord.clear_stop()
+    assert not coord.should_stop() and not coord.joined
+
+
+def test_the_first_error_is_raised_by_join() -> None:
+    coord = tf.train.Coordinator()
+
+    def fail(text: str) -> None:
+        with coord.stop_on_exception():
+            raise ValueError(text)
+
+    threads.start(fail, "first", "first").join(10)
+    threads.start(fail, "second", "second").join(10)
+    with pytest.raises(ValueError, match="first"):
+        coord.raise_requested_exception()
+    with pytest.raises(ValueError, match="first"):
+        coord.join()
+    with pytest.raises(KeyError):
+        coord.request_stop(KeyError("after the join"))
+
+
+def test_the_end_of_input_is_a_clean_stop() -> None:
+    coord = tf.train.Coordinator()
+    with coord.stop_on_exception():
+        raise tf.errors.OutOfRangeError(None, None, "end of input")
+    assert coord.should_stop()
+    coord.join()
+    other = tf.train.Coordinator(clean_stop_exception_types=(StopIteration,))
+    other.request_stop(StopIteration())
+    other.join()
+
+
+def test_threads_that_do_not_end_are_named() -> None:
+    coord, release = tf.train.Coordinator(), threading.Event()
+    stuck = threads.start(lambda: release.wait(20) and None, "stuck")
+    coord.register_thread(stuck)
+    coord.request_stop()
+    with pytest.raises(RuntimeError, match="threads still running: stuck"):
+        coord.join(stop_grace_period_secs=0.01)
+    coord.clear_stop()
+    coord.request_stop()
+    coord.join([stuck], stop_grace_period_secs=0.01, ignore_live_threads=True)
+    release.set()
+    stuck.join(10)
+
+
+def test_threads_that_ended_by_themselves_are_joined_without_a_stop() -> None:
+    coord = tf.train.Coordinator()
+    coord.join([threads.start(lambda: None, "short")])
+    assert not coord.should_stop()
+
+
+def test_a_runner_feeds_its_queue_until_the_stop(graph: tf.Graph) -> None:
+    queue = tf.FIFOQueue(5, tf.int32, shapes=[[]])
+    count = tf.Variable(0)
+    runner = tf.train.QueueRunner(queue, [queue.enqueue(count.count_up_to(1000000))] * 2)
+    tf.train.add_queue_runner(runner)
+    get = queue.dequeue()
+    coord = tf.train.Coordinator()
+    with tf.Session(graph=graph) as session:
+        session.run(tf.global_variables_initializer())
+        started = tf.train.start_queue_runners(session, coord=coord)
+        assert len(started) == 3 and all(t.daemon for t in started)
+        assert runner.create_threads(session) == [], "threads of this session still run"
+        got = [session.run(get) for _ in range(20)]
+        assert len(set(got)) == 20
+        coord.request_stop()
+        coord.join(stop_grace_period_secs=20)
+        assert not any(t.is_alive() for t in started)
+
+
+def test_the_last_thread_closes_the_queue_at_the_end_of_input(graph: tf.Graph) -> None:
+    queue = tf.FIFOQueue(100, tf.int32, shapes=[[]])
+    count = tf.Variable(0)
+    runner = tf.train.QueueRunner(queue, [queue.enqueue(count.count_up_to(10))] * 3)
+    get = queue.dequeue()
+    with tf.Session(graph=graph) as session:
+        session.run(tf.global_variables_initializer())
+        for thread in runner.create_threads(session, start=True):
+            thread.join(20)
+        got = []
+        with pytest.raises(tf.errors.OutOfRangeError):
+            while True:
+                got.append(session.run(get))
+        assert sorted(got) == list(range(10))
+        assert runner.exceptions_raised == []
+
+
+def test_an_error_of_a_runner_goes_to_the_coordinator_or_is_kept(graph: tf.Graph) -> None:
+    queue = tf.FIFOQueue(100, tf.float32, shapes=[[]])
+    missing = tf.Variable(0.0, name="missing")
+    runner = tf.train.QueueRunner(queue, [queue.enqueue(missing)])
+    coord = tf.train.Coordinator()
+    with tf.Session(graph=graph) as session:
+        runner.create_threads(session, coord=coord, start=True)
+        with pytest.raises(tf.errors.FailedPreconditionError, match="uninitialized value missing"):
+            coord.join(stop_grace_period_secs=20)
+        wait_for(lambda: runner.create_threads(session, start=True), what="the runner to be free")
+        wait_for(lambda: runner.exceptions_raised, what="the error")
+        assert isinstance(runner.exceptions_raised[0], tf.errors.FailedPreconditionError)
+
+
+def test_bad_runners(graph: tf.Graph) -> None:
+    queue = tf.FIFOQueue(1, tf.int32)
+    with pytest.raises(ValueError, match="Must provide queue and enqueue_ops"):
+        tf.train.QueueRunner(queue, [])
+    with pytest.raises(TypeError, match="must be a tuple of error types"):
+        tf.train.QueueRunner(queue, [queue.enqueue(1)], queue_closed_exception_types=[ValueError])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="No default session is registered"):
+        tf.train.start_queue_runners()
