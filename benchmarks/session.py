@@ -10,6 +10,7 @@ in one run on one machine.
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import json
 import os
@@ -200,7 +201,7 @@ def transfer(tf: Any, target: str) -> Result:
                 z = tf.identity(v)[0]
             session = tf.Session(target)
             session.run(tf.global_variables_initializer())
-            result = timed(lambda z=z, s=session: s.run(z.op), seconds=1.5 if mib < 64 else 4, warm=3)
+            result = timed(functools.partial(session.run, z.op), seconds=1.5 if mib < 64 else 4, warm=3)
             out["transfer"][f"{mib:g} MiB"] = with_rate(result, 4 * n)
             session.close()
     for mib in (1, 16, 256):
@@ -212,7 +213,7 @@ def transfer(tf: Any, target: str) -> Result:
             with tf.device("/job:worker/task:0"):
                 z = tf.identity(t)[0]
             session = tf.Session(target)
-            result = timed(lambda z=z, k=k, s=session: s.run(z.op, {k: time.perf_counter()}), warm=3)
+            result = timed(lambda: session.run(z.op, {k: time.perf_counter()}), warm=3)  # noqa: B023  called here and now
             out["transfer_fresh"][f"{mib:g} MiB"] = with_rate(result, 4 * n)
             session.close()
     with tf.Graph().as_default():
@@ -242,7 +243,7 @@ def graphs(tf: Any, target: str) -> Result:
                     y = tf.tanh(y) if i % 2 else y * x
             session = tf.Session(target)
             half = np.full(shape, 0.5, "float32")
-            result = timed(lambda y=y, x=x, a=half, s=session: s.run(y.op, {x: a}), warm=3)
+            result = timed(functools.partial(session.run, y.op, {x: half}), warm=3)
             out[name] = {**result, "us_per_op": result["p50_us"] / 1000}
             session.close()
     with tf.Graph().as_default():

@@ -63,7 +63,7 @@ def main() -> None:
         for step in range(STEPS + 1):
             if step % 50 == 0:
                 progress(step, value, session.run(accuracy, test))
-            feed = {}
+            feed: dict[tf.Tensor, np.ndarray] = {}
             for (x, y), rows in zip(inputs, np.split(random.randint(held_out, len(data), BATCH), len(workers))):
                 feed[x], feed[y] = images[rows], labels[rows]
             _, value = session.run([train, mean_loss], feed)

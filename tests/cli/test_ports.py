@@ -47,6 +47,7 @@ def test_a_held_port_can_be_bound_by_zeromq_again_and_again_but_only_once_at_a_t
     try:
         for _ in range(3):
             server = wait_for(lambda: bound(context, address), 5.0)
+            assert server is not None
             assert bound(context, address) is None
             server.close()  # libzmq lets go of the port a moment later
     finally:
