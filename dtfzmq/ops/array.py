@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from dtfzmq.base import dtypes
+from dtfzmq.base.dtypes import DType
 from dtfzmq.base.shapes import TensorShape, as_shape
 from dtfzmq.base.shapes import broadcast as broadcast_shapes
-from dtfzmq.graph.convert import convert_to_tensor
+from dtfzmq.graph.convert import convert_to_tensor, register_tensor_conversion_function
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.ops import joining, shaping
 from dtfzmq.ops.raw import raw
@@ -205,3 +206,40 @@ def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
 def broadcast_static_shape(shape_x: TensorShape, shape_y: TensorShape) -> TensorShape:
     """The static shape of x combined with y. Raises ValueError if they cannot be."""
     return broadcast_shapes(as_shape(shape_x), as_shape(shape_y))
+
+
+def _is_symbolic(value: Any) -> bool:
+    return isinstance(getattr(value, "dtype", None), DType)
+
+
+def _has_tensor(value: Any) -> bool:
+    stack = list(value)
+    while stack:
+        item = stack.pop()
+        if isinstance(item, (list, tuple)):
+            stack.extend(item)
+        elif _is_symbolic(item):
+            return True
+    return False
+
+
+def _element_type(value: Any) -> DType | None:
+    for item in value:
+        found = item.dtype.base_dtype if _is_symbolic(item) else None
+        if found is None and isinstance(item, (list, tuple)):
+            found = _element_type(item)
+        if found is not None:
+            return found
+    return None
+
+
+def _packed(value: Any, dtype: DType | None = None, name: str | None = None, as_ref: bool = False) -> Any:
+    """Lists in which tensors stand are stacked, at every depth."""
+    if not _has_tensor(value):
+        return NotImplemented
+    kind = dtype or _element_type(value)
+    parts = [convert_to_tensor(item, None if isinstance(item, Tensor) else kind) for item in value]
+    return raw.Pack(parts, axis=0, name=name or "packed")
+
+
+register_tensor_conversion_function((list, tuple), _packed, 99)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Operation, get_default_graph
 from dtfzmq.ops.constants import identity, no_op
 
@@ -54,6 +55,8 @@ def group(*inputs: Any, name: str | None = None, **kwargs: Any) -> Operation:
 
 def tuple(tensors: Sequence[Any], name: str | None = None, control_inputs: Any = None) -> list[Any]:
     """The tensors again, none of which can be used before all (and control_inputs) are there. None stays None."""
+    ready = (Operation, type(None))
+    tensors = [t if isinstance(t, ready) or hasattr(t, "op") else convert_to_tensor(t) for t in tensors]
     gates = [_operation(t) for t in tensors if t is not None]
     gates += [_operation(c) for c in control_inputs or ()]
     if not gates:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dtfzmq.base import dtypes
-from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
-from dtfzmq.graph.registry import Sample, op
 from dtfzmq.ops import activations  # noqa: F401  # declares the ops used here
+from dtfzmq.ops.bias import bias_add, relu_layer, xw_plus_b
 from dtfzmq.ops.clip import l2_normalize
 from dtfzmq.ops.elementwise import sigmoid, tanh
-from dtfzmq.ops.matmul import l2_loss, matmul
+from dtfzmq.ops.matmul import l2_loss
 from dtfzmq.ops.random import random_uniform
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.reductions import one_of, reduce_mean
-from dtfzmq.ops.samples import mat
 from dtfzmq.ops.static import dims
+
+_log = logging.getLogger("dtfzmq")
 
 
 def relu(features: Any, name: str | None = None) -> Tensor:
@@ -102,11 +103,16 @@ def log_softmax(logits: Any, axis: int | None = None, name: str | None = None, d
     return _along(raw.LogSoftmax, logits, -1 if axis is None else axis, name)
 
 
-def _named_only(fn: str, sentinel: Any, labels: Any, logits: Any) -> None:
-    if sentinel is not None:
-        raise ValueError(f"Only call `{fn}` with named arguments (labels=..., logits=..., ...)")
+def _labels_and_logits(fn: str, first: Any, labels: Any, logits: Any) -> tuple[Any, Any]:
+    """Labels and logits as they were named; two positional arguments are (logits, labels), the order of before 1.0."""
+    if first is not None:
+        if labels is None or logits is not None:
+            raise ValueError(f"Only call `{fn}` with named arguments (labels=..., logits=..., ...)")
+        _log.warning("%s: positional arguments are taken as (logits, labels), the order before TensorFlow 1.0.", fn)
+        return labels, first
     if labels is None or logits is None:
         raise ValueError("Both labels and logits must be provided.")
+    return labels, logits
 
 
 def _cross_entropy(labels: Any, logits: Any, axis: int, name: str) -> Tensor:
@@ -155,7 +161,7 @@ def softmax_cross_entropy_with_logits(
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """The cross-entropy of softmax(logits) against rows of class probabilities, which are held constant."""
-    _named_only("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
+    labels, logits = _labels_and_logits("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     logits = convert_to_tensor(logits, name="logits")
     if not isinstance(labels, Tensor):
         labels = convert_to_tensor(labels, preferred_dtype=logits.dtype.base_dtype)
@@ -167,7 +173,7 @@ def sparse_softmax_cross_entropy_with_logits(
     _sentinel: Any = None, labels: Any = None, logits: Any = None, name: str | None = None
 ) -> Tensor:
     """The cross-entropy of softmax(logits) against class numbers; one that is out of range fails the step."""
-    _named_only("sparse_softmax_cross_entropy_with_logits", _sentinel, labels, logits)
+    labels, logits = _labels_and_logits("sparse_softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     logits = convert_to_tensor(logits, name="logits")
     labels = convert_to_tensor(labels, name="labels")
     if (
@@ -194,7 +200,7 @@ def sigmoid_cross_entropy_with_logits(
     _sentinel: Any = None, labels: Any = None, logits: Any = None, name: str | None = None
 ) -> Tensor:
     """-labels * log(sigmoid(x)) - (1 - labels) * log(1 - sigmoid(x)), in the form that cannot overflow."""
-    _named_only("sigmoid_cross_entropy_with_logits", _sentinel, labels, logits)
+    labels, logits = _labels_and_logits("sigmoid_cross_entropy_with_logits", _sentinel, labels, logits)
     logits = convert_to_tensor(logits, name="logits")
     labels = convert_to_tensor(
         labels, dtype=None if isinstance(labels, Tensor) else logits.dtype.base_dtype, name="labels"
@@ -219,82 +225,6 @@ def weighted_cross_entropy_with_logits(targets: Any, logits: Any, pos_weight: An
         weight = 1 + (pos_weight - 1) * targets
         tail = raw.Log1p(raw.Exp(-raw.Abs(logits))) + raw.Relu(-logits)
         return raw.Add((1 - targets) * logits, weight * tail, name=scope)
-
-
-def _bias_shape(n: Any) -> list[TensorShape]:
-    value, bias = n.inputs[0].shape, n.inputs[1].shape
-    bias.with_rank(1)
-    if value.ndims is None:
-        return [value]
-    if value.ndims < 2:
-        raise ValueError(f"Shape must be at least rank 2 but is rank {value.ndims} for BiasAdd with shape {value}")
-    axis = 1 if n.attrs["data_format"] == "NCHW" else -1
-    value[axis].merge_with(bias[0])
-    return [value]
-
-
-def _bias_view(bias: Any, rank: int, first: bool) -> Any:
-    return bias.reshape((-1,) + (1,) * (rank - 2)) if first else bias
-
-
-def _bias_kernel(node: Any, env: Any) -> Any:
-    if node.attrs["data_format"] != "NCHW":
-        return np.add
-    return lambda x, b, out=None: np.add(x, _bias_view(b, x.ndim, True), out=out)
-
-
-def _bias_grad_kernel(node: Any, env: Any) -> Any:
-    first = node.attrs["data_format"] == "NCHW"
-
-    def back(g: Any) -> Any:
-        axes = tuple(i for i in range(g.ndim) if i != (1 if first else g.ndim - 1))
-        return np.add.reduce(g, axes, dtype=g.dtype)
-
-    return back
-
-
-def _bias_grad_shape(n: Any) -> list[TensorShape]:
-    known = dims(n.inputs[0])
-    return [TensorShape([None if known is None else known[1 if n.attrs["data_format"] == "NCHW" else -1]])]
-
-
-def _bias_grad_grad(n: Any, g: Tensor) -> tuple[Tensor]:
-    x = n.inputs[0]
-    if n.attrs["data_format"] == "NCHW":
-        rank = x.shape.ndims or 4
-        g = raw.Reshape(g, np.array([-1] + [1] * (rank - 2), np.int32))
-    return (raw.BroadcastTo(g, raw.Shape(x)),)
-
-
-_bias_add = op(
-    "BiasAdd", "value: N, bias: N; data_format: str = 'NHWC' -> output: N", shape=_bias_shape, make=_bias_kernel,
-    out=True, grad=lambda n, g: (g, raw.BiasAddGrad(g, data_format=n.attrs["data_format"])),
-    samples=[Sample(mat(2, 3), mat(3, seed=1)), Sample(mat(2, 3, 2, 2), mat(3, seed=1), data_format="NCHW")],
-)  # fmt: skip
-_bias_add_grad = op(
-    "BiasAddGrad", "out_backprop: N; data_format: str = 'NHWC' -> output: N", shape=_bias_grad_shape,
-    make=_bias_grad_kernel, grad=_bias_grad_grad,
-    samples=[Sample(mat(2, 3)), Sample(mat(2, 3, 2, 2), data_format="NCHW")],
-)  # fmt: skip
-
-
-def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Tensor:
-    """value + bias along the last axis (the second for "NCHW")."""
-    return _bias_add(value, bias, data_format=data_format or "NHWC", name=name)
-
-
-def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Tensor:
-    """matmul(x, weights) + biases."""
-    x = convert_to_tensor(x, name="x")
-    with x.graph.name_scope(name or "xw_plus_b") as scope:
-        return _bias_add(matmul(x, weights), biases, name=scope)
-
-
-def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Tensor:
-    """relu(matmul(x, weights) + biases)."""
-    x = convert_to_tensor(x, name="x")
-    with x.graph.name_scope(name or "relu_layer") as scope:
-        return raw.Relu(_bias_add(matmul(x, weights), biases), name=scope)
 
 
 def dropout(

@@ -178,9 +178,11 @@ def _prod_grad_kernel(x: np.ndarray, axis: np.ndarray, g: np.ndarray) -> np.ndar
     moved = np.transpose(x, order)
     flat = moved.reshape((*(x.shape[i] for i in kept), -1))
     ones = np.ones((*flat.shape[:-1], 1), x.dtype)
-    before = np.concatenate([ones, np.multiply.accumulate(flat[..., :-1], -1, dtype=x.dtype)], -1) if flat.shape[-1] else flat
-    tail = np.flip(flat, -1)
-    after = np.concatenate([ones, np.multiply.accumulate(tail[..., :-1], -1, dtype=x.dtype)], -1) if flat.shape[-1] else flat
+    before, after = flat, flat
+    if flat.shape[-1]:
+        tail = np.flip(flat, -1)
+        before = np.concatenate([ones, np.multiply.accumulate(flat[..., :-1], -1, dtype=x.dtype)], -1)
+        after = np.concatenate([ones, np.multiply.accumulate(tail[..., :-1], -1, dtype=x.dtype)], -1)
     others = (before * np.flip(after, -1)).reshape(moved.shape)
     return np.transpose(others, np.argsort(order)) * g
 
@@ -335,11 +337,13 @@ def reduce_logsumexp(
     x = convert_to_tensor(input_tensor)
     keep = bool(one_of("keepdims", keepdims, "keep_dims", keep_dims))
     axis = _axis(x, axis, reduction_indices)
-    with x.graph.name_scope(name or "ReduceLogSumExp"):
+    with x.graph.name_scope(name or "ReduceLogSumExp") as scope:
         top = _max_op(x, axis, keep_dims=True)
         top = raw.StopGradient(raw.Select(is_finite(top), top, raw.ZerosLike(top)))
-        out = log(_sum_op(exp(x - top), axis, keep_dims=True)) + top
-        return out if keep else _sum_op(out, axis)
+        if keep:
+            return raw.Add(log(_sum_op(exp(x - top), axis, keep_dims=True)), top, name=scope)
+        low = raw.Reshape(top, raw.Shape(_sum_op(x, axis)))
+        return raw.Add(log(_sum_op(exp(x - top), axis)), low, name=scope)
 
 
 def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:

@@ -58,6 +58,8 @@ def shape_like(n: Any, g: Tensor) -> Any:
 
 
 def _reshape_shape(n: Any) -> list[TensorShape]:
+    if n.inputs[1].shape.ndims not in (None, 1):
+        raise ValueError(f"Shape must be rank 1 but is rank {n.inputs[1].shape.ndims} for the new shape of Reshape")
     wanted = value_as_shape(n.inputs[1])
     sizes, known = wanted.dims_or_none, full_dims(n.inputs[0])
     value = constant_value(n.inputs[1])
@@ -81,6 +83,8 @@ def _text(sizes: Sequence[Any]) -> str:
 
 
 def _reshape_kernel(x: np.ndarray, shape: np.ndarray) -> np.ndarray:
+    if shape.ndim != 1:
+        raise invalid(f"shape must be a vector of integers, got shape {list(shape.shape)}")
     to = tuple(shape.tolist())
     try:
         if 0 in to and -1 in to and x.size == 0:

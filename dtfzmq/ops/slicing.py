@@ -29,7 +29,8 @@ def strided_slice(
     """The slice that Python's [] writes, with bounds as tensors and what is left out as bit masks."""
     begin = convert_to_tensor(int_vector(begin))
     if strides is None:
-        strides = raw.OnesLike(begin)
+        known = full_dims(begin)
+        strides = raw.OnesLike(begin) if known is None else np.ones(known, begin.dtype.np_dtype)
     return raw.StridedSlice(
         input_, begin, int_vector(end), int_vector(strides), begin_mask=begin_mask, end_mask=end_mask,
         ellipsis_mask=ellipsis_mask, new_axis_mask=new_axis_mask, shrink_axis_mask=shrink_axis_mask, name=name,
@@ -196,7 +197,7 @@ def one_hot(
     indices = convert_to_tensor(indices)
     if indices.dtype.base_dtype not in (dtypes.int32, dtypes.int64):
         indices = raw.Cast(indices, DstT=dtypes.int32)
-    return raw.OneHot(indices, depth, on, off, axis=-1 if axis is None else axis, name=name)
+    return raw.OneHot(indices, depth, on, off, axis=-1 if axis is None else axis, name=name or "one_hot")
 
 
 def pad(
