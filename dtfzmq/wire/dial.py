@@ -51,6 +51,13 @@ class Dialler:
         if channel is not None and not channel.live:
             channel.close()
 
+    def rest(self) -> None:
+        """There is a lane: begin no other attempt. One that is under way goes on, since the peer may rely on it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._pause = 0.0
+
     def succeeded(self, channel: Channel) -> None:
         """An attempt became a live lane."""
         if channel is self.channel:
@@ -67,6 +74,8 @@ class Dialler:
         tried = addresses[(self._next - 1) % len(addresses)] if addresses else "?"
         self.why = f"{tried}: {reason}"
         self.refused = self.refused + 1 if reason == REFUSED else 0
+        if not self._link.wants(self.kind):
+            return
         endpoint = self._link.endpoint
         if self._next % max(1, len(addresses)) != 0:
             pause = 0.0

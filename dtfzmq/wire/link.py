@@ -175,6 +175,7 @@ class Link(Traffic):
                 old.close()
         lanes.append(channel)
         if channel.kind == BULK:
+            self._diallers[BULK].rest()
             if lanes[0] is not before:
                 self.sending.lane_ended()
             self.pump_bulk()
@@ -187,13 +188,18 @@ class Link(Traffic):
         self.state = UP
         if lanes[0] is not before:
             self._repeat()
+        self._diallers[CONTROL].rest()
         if fresh:
-            if self._diallers[CONTROL].channel is not channel:
-                self._diallers[CONTROL].stop()
-            if not channel.lane.by_reference and (channel.dialled or not self.peer.address):  # type: ignore[union-attr]
+            if channel.dialled and not channel.lane.by_reference:  # type: ignore[union-attr]  # live lanes have lanes
                 self._dial_bulk()
             self.endpoint.link_up(self)
         self._pump()
+
+    def wants(self, kind: int) -> bool:
+        """True if a lane of this kind is missing."""
+        if self.error is not None:
+            return False
+        return not self.controls if kind == CONTROL else (self.state == UP and not self.bulks)
 
     def _dial_bulk(self) -> None:
         if not self.bulks and self.state == UP:
@@ -235,8 +241,9 @@ class Link(Traffic):
         self.state = DOWN
         self._why = reason
         _log.info("%s is down: %s", self.route(), reason)
-        self._diallers[BULK].stop()
-        self._watch(self.settings.limit)
+        self._diallers[BULK].rest()
+        # A silent peer was silent for up to half the limit before its lane ended.
+        self._watch(self.settings.limit / 2)
         self._diallers[CONTROL].start()
 
     def refused(self, channel: Channel, error: errors.OpError, who: hello.Who) -> None:

@@ -415,12 +415,15 @@ class Traffic(abc.ABC):
         """For Offer: reserve memory and ask for the bytes."""
         try:
             incoming.reserve(self.endpoint.memory(incoming.nbytes))
-        except (MemoryError, ValueError) as exc:
-            self.refuse(incoming, f"no memory for {incoming.nbytes} bytes", False)
-            self._transfer_failed(incoming, errors.ResourceExhaustedError(None, None, f"{self.route()}: {exc}."))
+        except (MemoryError, ValueError):
+            why = f"{self.endpoint.me.title()} has no memory for {incoming.nbytes} bytes"
+            self.refuse(incoming, why, False)
+            self._transfer_failed(incoming, errors.ResourceExhaustedError(None, None, f"{self.route()}: {why}."))
             return
         self.incoming[incoming.id] = incoming
         self._post_plain(frames.GRANT, incoming.id, 0)
+        if not self.bulks:
+            self.pump_bulk()  # the side with an address to dial opens the lane
 
     def refuse(self, incoming: Incoming, reason: str, over: bool) -> None:
         """For Offer: the tensor is not wanted."""

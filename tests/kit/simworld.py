@@ -217,7 +217,7 @@ class SimStep:
 
 
 class World:
-    """Tasks /job:t/task:0..n-1 on one simulated network, a client, and the books that invariants are checked against."""
+    """Tasks /job:t/task:0..n-1 on one simulated network, and the books that invariants are checked against."""
 
     def __init__(self, seed: int, tasks: int = 3, settings: LinkSettings = SETTINGS) -> None:
         self.rng = random.Random(seed)
@@ -234,6 +234,8 @@ class World:
         self.deliveries: collections.Counter[tuple[int, int, str]] = collections.Counter()
         self.handlings: collections.Counter[tuple[int, int, str]] = collections.Counter()
         self.problems: list[str] = []
+        self.stormy = True
+        self.cleaned: set[tuple[int, int]] = set()
         for name in self.names:
             self.start(name)
 
@@ -252,6 +254,8 @@ class World:
 
     def handled(self, task: SimTask, link: Any, msg: Any) -> None:
         """A message reached a service: once in one process, whatever was repeated below."""
+        if isinstance(msg, SimClean):
+            self.cleaned.add((task.endpoint.me.incarnation, msg.step))
         book = (task.endpoint.me.incarnation, msg.number, type(msg).__name__)
         self.handlings[book] += 1
         if self.handlings[book] > 1:
@@ -347,6 +351,15 @@ class World:
                 self.link(boss, task).tell(msg)
 
     # -- the end ------------------------------------------------------------------------------------------------------
+
+    def undead(self) -> list[str]:
+        """Steps that a task was told are over, and of which it holds something again."""
+        return [
+            f"{name} holds something of step {step}, which is over"
+            for name, task in self.tasks.items()
+            for step in [*task.rendezvous.steps(), *task.rendezvous._parked]
+            if (task.endpoint.me.incarnation, step) in self.cleaned
+        ]
 
     def leftovers(self) -> list[str]:
         """What living tasks still hold of steps that are over."""

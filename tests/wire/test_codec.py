@@ -145,7 +145,7 @@ def test_fixed_width_text_becomes_strings() -> None:
         np.array([{}], object),
         np.zeros(3, "M8[s]"),
         np.zeros(3, [("a", "i4")]),
-        np.ma.masked_array([1, 2], [0, 1]),
+        np.ma.masked_array([1, 2], np.array([False, True])),
         np.array([1.0], np.longdouble),
     ],
     ids=["object", "datetime", "structured", "masked", "longdouble"],
