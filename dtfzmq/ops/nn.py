@@ -325,7 +325,8 @@ def embedding_lookup(
     max_norm: float | None = None,
 ) -> Tensor:  # fmt: skip
     """Rows of `params` at `ids`. A list of parts holds row i in part i % n ("mod") or in even runs ("div")."""
-    parts = list(params) if isinstance(params, (list, tuple)) else [params]
+    several = isinstance(params, (list, tuple)) or hasattr(params, "_get_variable_list")  # a partitioned variable
+    parts = list(params) if several else [params]
     if not parts:
         raise ValueError(f"Need at least one param for embedding_lookup, got {params}")
     ids = convert_to_tensor(ids, name="ids")

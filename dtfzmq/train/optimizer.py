@@ -210,7 +210,7 @@ class Optimizer:
 
     def _ready_slices(self, grad: IndexedSlices) -> IndexedSlices:
         """`grad` with distinct indices, the rows of equal ones summed."""
-        with colocate_with(grad.values.op):
+        with colocate_with(grad.values.op, ignore_existing=True):
             values, indices = training.sum_duplicate_slices(grad.values, grad.indices)
         return IndexedSlices(values, indices, grad.dense_shape)
 

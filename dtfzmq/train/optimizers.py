@@ -33,7 +33,7 @@ class GradientDescentOptimizer(Optimizer):
         return made.op
 
     def _apply_sparse(self, grad: IndexedSlices, var: Any) -> Operation:
-        with colocate_with(grad.values.op):
+        with colocate_with(grad.values.op, ignore_existing=True):
             values = grad.values * self._rate.beside(grad.values)
         made: Tensor = var.scatter_sub(IndexedSlices(values, grad.indices, grad.dense_shape), self._use_locking)
         return made.op
