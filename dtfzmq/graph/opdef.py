@@ -5,10 +5,10 @@ The signature language (see ``registry.op``)::
     "x: T, y: T; transpose_a: bool = False -> z: T"
 
 Inputs stand before ``;``, attributes before ``->``, outputs after it. A type is a dtype's name, a type variable
-(``T`` any, ``N`` numeric, ``R`` real, ``F`` floating or complex, ``E`` floating, ``I`` int32 or int64, each with an optional digit for
-another variable of the class), ``ref(...)`` of one, ``T*`` for a list of one type, ``any*`` for a list of mixed types,
-or, in outputs, the name of an attribute of kind ``type`` (``dtype``), of ``list(type)`` with a star (``dtypes*``), or
-``T*num`` for as many as the attribute ``num`` says.
+(``T`` any, ``N`` numeric, ``R`` real, ``F`` floating or complex, ``E`` floating, ``C`` complex, ``Z`` integer, ``I``
+int32 or int64, each with an optional digit for another variable of the class), ``ref(...)`` of one, ``T*`` for a list
+of one type, ``any*`` for a list of mixed types, or, in outputs, the name of an attribute of kind ``type`` (``dtype``),
+of ``list(type)`` with a star (``dtypes*``), or ``T*num`` for as many as the attribute ``num`` says.
 """
 
 from __future__ import annotations
@@ -101,9 +101,11 @@ _CLASSES: dict[str, frozenset[DType]] = {
     "R": frozenset(d for d in _NUMERIC if not d.is_complex),
     "F": frozenset(d for d in _NUMERIC if not d.is_integer),
     "E": frozenset(d for d in _NUMERIC if d.is_floating),
+    "C": frozenset(d for d in _NUMERIC if d.is_complex),
+    "Z": frozenset(d for d in _NUMERIC if d.is_integer),
     "I": frozenset([dtypes.int32, dtypes.int64]),
 }
-_VAR = re.compile(r"([TNRFEI])\d*\Z")
+_VAR = re.compile(r"([TNRFECZI])\d*\Z")
 _KINDS = {"int", "float", "bool", "str", "type", "shape", "tensor", "graph", "any"}
 
 

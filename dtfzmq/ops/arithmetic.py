@@ -222,13 +222,13 @@ _logical_or = op(
     grad=_BOOLEAN, samples=_BITS,
 )  # fmt: skip
 _bitwise_and = op(
-    "BitwiseAnd", "x: I, y: I -> z: I", shape=broadcast, kernel=np.bitwise_and, out=True, grad=_INTEGER, samples=_INTS
+    "BitwiseAnd", "x: Z, y: Z -> z: Z", shape=broadcast, kernel=np.bitwise_and, out=True, grad=_INTEGER, samples=_INTS
 )
 _bitwise_or = op(
-    "BitwiseOr", "x: I, y: I -> z: I", shape=broadcast, kernel=np.bitwise_or, out=True, grad=_INTEGER, samples=_INTS
+    "BitwiseOr", "x: Z, y: Z -> z: Z", shape=broadcast, kernel=np.bitwise_or, out=True, grad=_INTEGER, samples=_INTS
 )
 _bitwise_xor = op(
-    "BitwiseXor", "x: I, y: I -> z: I", shape=broadcast, kernel=np.bitwise_xor, out=True, grad=_INTEGER, samples=_INTS
+    "BitwiseXor", "x: Z, y: Z -> z: Z", shape=broadcast, kernel=np.bitwise_xor, out=True, grad=_INTEGER, samples=_INTS
 )
 
 

@@ -164,7 +164,7 @@ _logical_not = op(
     grad=NO_GRAD("boolean result"), samples=[Sample(bits(2, 3))],
 )  # fmt: skip
 _invert = op(
-    "Invert", "x: I -> y: I", shape=same, kernel=np.invert, out=True,
+    "Invert", "x: Z -> y: Z", shape=same, kernel=np.invert, out=True,
     grad=NO_GRAD("integer result"), samples=[Sample(ints(1, 0, -7))],
 )  # fmt: skip
 

@@ -11,12 +11,15 @@ from dtfzmq.ops import (
     activations,
     arithmetic,
     array,
+    bitwise_ops,
     branching,
     broadcasting,
     cast,
     clip,
+    complex,
     constants,
     control,
+    diag,
     elementwise,
     flow_grad,
     gradients,
@@ -63,6 +66,9 @@ FAMILIES: Final = (
     state,
     training,
     queue_ops,
+    complex,
+    bitwise_ops,
+    diag,
 )
 
 
@@ -95,11 +101,14 @@ _NAMESPACES: Final[dict[str, tuple[Any, ...]]] = {
         random,
         gradients,
         control,
+        complex,
+        diag,
     ),
-    "math": (reductions, math, elementwise),
-    "bitwise": (math,),
+    "math": (reductions, math, elementwise, complex),
+    "bitwise": (math, bitwise_ops),
     "nn": (nn,),
     "losses": (losses,),
+    "linalg": (diag,),
 }
 
 

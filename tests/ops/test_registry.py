@@ -119,9 +119,21 @@ def test_out_argument(definition, sample):
         assert graph is outputs[0].graph
 
 
+def _widest(t):
+    return np.complex128 if t.dtype.is_complex else np.float64
+
+
+def _normal(rng, shape, t):
+    real = rng.standard_normal(shape)
+    return real + 1j * rng.standard_normal(shape) if t.dtype.is_complex else real
+
+
 @pytest.mark.parametrize("definition, sample", CASES)
 def test_gradient(definition, sample):
-    """One random projection of the Jacobian against central differences, in float64."""
+    """One random projection of the Jacobian against central differences, in float64 or complex128.
+
+    The gradient with respect to a complex z is d/dx + i d/dy, so the change along a direction d is Re(conj(g) d).
+    """
     if not callable(definition.grad) or sample.fails is not None or not sample.differentiable:
         return
     with Graph().as_default():
@@ -131,9 +143,9 @@ def test_gradient(definition, sample):
         if not free or not ys:
             return
         rng = np.random.default_rng(7)
-        at = [np.asarray(t.op.attrs["value"], np.float64) for t in free]
+        at = [np.asarray(t.op.attrs["value"], _widest(t)) for t in free]
         values = evaluate(ys)
-        weights = [rng.standard_normal(np.shape(v)) for v in values]
+        weights = [_normal(rng, np.shape(v), t) for v, t in zip(values, ys)]
         seeds = [convert_to_tensor(w.astype(t.dtype.np_dtype)) for w, t in zip(weights, ys)]
         found = gradients(ys, free, seeds)
         for g, t in zip(found, free):
@@ -142,21 +154,21 @@ def test_gradient(definition, sample):
                 assert dense.dtype.base_dtype is t.dtype.base_dtype
                 assert dense.shape.is_compatible_with(t.shape), (dense, t)
         got = evaluate([convert_to_tensor(g) for g in found if g is not None])
-        directions = [rng.standard_normal(a.shape) for a in at]
+        directions = [_normal(rng, a.shape, t) for a, t in zip(at, free)]
         analytic = 0.0
         rest = iter(got)
         for g, d, t in zip(found, directions, free):
             if g is not None:
                 value = next(rest)
                 assert value.shape == d.shape, (definition.name, t, value.shape, d.shape)
-                analytic += float(np.sum(value * d))
+                analytic += float(np.sum(np.conj(value) * d).real)
             else:
                 d[...] = 0  # declared constant in this input
         step = 1e-6
 
         def projected(sign):
             moved = {t: a + sign * step * d for t, a, d in zip(free, at, directions)}
-            return sum(float(np.sum(v * w)) for v, w in zip(evaluate(ys, moved), weights))
+            return sum(float(np.sum(v * np.conj(w)).real) for v, w in zip(evaluate(ys, moved), weights))
 
         numeric = (projected(1) - projected(-1)) / (2 * step)
         assert analytic == pytest.approx(numeric, rel=2e-4, abs=2e-5), definition.name
