@@ -6,6 +6,7 @@ graph, so that equal programs draw equal numbers.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -40,13 +41,10 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
 
 
 def _place(graph: Graph) -> int:
-    """A number that no other op of the program has: the next op's number, counted through the outer graphs."""
-    number = graph.version
-    outer = getattr(graph, "outer", None)
-    while outer is not None:
-        number = number * 1_000_003 + outer.version + 1
-        outer = getattr(outer, "outer", None)
-    return number & (2**62 - 1)
+    """A number that no other op of the program has: the next op's number; in a branch or body with its name scope."""
+    if not hasattr(graph, "outer"):
+        return graph.version
+    return (zlib.crc32(graph.get_name_scope().encode()) << 24) + graph.version + 1
 
 
 def _seeds(seed: int | None) -> dict[str, int]:

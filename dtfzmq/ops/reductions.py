@@ -133,10 +133,12 @@ def _restore(n: Any, g: Tensor) -> Tensor:
 
 def _kept_shape(n: Any) -> Any:
     x, axis = n.inputs
-    known, value = full_dims(x), constant_value(axis)
+    known, value = dims(x), constant_value(axis)
     if known is not None and value is not None:
         gone = axes_of(value, len(known))
-        return np.array([1 if i in gone else d for i, d in enumerate(known)], np.int32)
+        kept = [1 if i in gone else d for i, d in enumerate(known)]
+        if kept.count(None) <= 1:  # one size may be left to Reshape
+            return np.array([-1 if d is None else d for d in kept], np.int32)
     return raw.KeptShape(raw.Shape(x), axis)
 
 

@@ -24,10 +24,6 @@ class Env:
         self.kept: dict[Any, Any] = {}
         self.resources = self
 
-    def session_state(self, key: Any, make: Any) -> Any:
-        if key not in self.kept:
-            self.kept[key] = make()
-        return self.kept[key]
 
 
 def _needed(nodes: list[Node], wanted: list[int], fed: set[tuple[int, int]]) -> set[int]:
@@ -70,7 +66,7 @@ def _call(node: Node, inputs: list[Any], env: Env) -> list[Any]:
     if node.op == "While":
         return _loop(node, inputs, env)
     definition = registry.lookup(node.op)
-    key = id(node)
+    key = node.name if definition.stateful else id(node)
     fn: Any = env.kept.get(("kernel", key))
     if fn is None:
         made = definition.make

@@ -1,0 +1,98 @@
+"""Random numbers: seeds give sequences, shapes and bounds hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dtfzmq.base import dtypes, errors
+from dtfzmq.graph.graph import Graph
+from dtfzmq.ops import constants as c
+from dtfzmq.ops import control, families, random, reductions
+from tests.kit.evaluate import Env, evaluate
+
+assert families.DECLARED
+
+
+def draw(seed, op_seed, count=2):
+    """Two runs of one op in one session."""
+    with Graph().as_default() as graph:
+        graph.seed = seed
+        x = random.random_normal([4], seed=op_seed)
+        env = Env()
+        return [evaluate(x, env=env) for _ in range(count)]
+
+
+def test_equal_seeds_give_equal_sequences():
+    first, second = draw(1, 2), draw(1, 2)
+    np.testing.assert_array_equal(first, second)
+    assert not np.array_equal(first[0], first[1])
+
+
+@pytest.mark.parametrize("other", [(1, 3), (2, 2), (None, 2), (1, None)])
+def test_other_seeds_give_other_sequences(other):
+    assert not np.array_equal(draw(1, 2)[0], draw(*other)[0])
+
+
+def test_a_graph_seed_alone_repeats_the_program():
+    np.testing.assert_array_equal(draw(5, None), draw(5, None))
+
+
+def test_without_seeds_nothing_repeats():
+    assert not np.array_equal(draw(None, None)[0], draw(None, None)[0])
+
+
+def test_each_op_has_its_own_stream():
+    with Graph().as_default() as graph:
+        graph.seed = 9
+        a, b = random.random_uniform([6]), random.random_uniform([6])
+        p = c.placeholder("bool", [])
+        inside = control.cond(p, lambda: random.random_uniform([6]), lambda: random.random_uniform([6]))
+        drawn = [*evaluate([a, b]), evaluate(inside, {p: True}), evaluate(inside, {p: False})]
+        assert len({d.tobytes() for d in drawn}) == 4
+
+
+def test_seeds_of_zero_are_seeds():
+    np.testing.assert_array_equal(draw(0, 0), draw(0, 0))
+
+
+@pytest.mark.parametrize("name", ["float16", "float32", "float64", "bfloat16"])
+def test_bounds_and_moments(name):
+    with Graph().as_default():
+        u = evaluate(random.random_uniform([4000], -2, 3, name, seed=1)).astype(np.float64)
+        t = evaluate(random.truncated_normal([4000], 1.0, 2.0, name, seed=1)).astype(np.float64)
+        n = evaluate(random.random_normal([4000], 1.0, 2.0, name, seed=1)).astype(np.float64)
+    assert u.min() >= -2 and u.max() <= 3 and abs(u.mean() - 0.5) < 0.1
+    assert np.abs(t - 1).max() <= 4.02 and abs(t.mean() - 1) < 0.1
+    assert abs(n.mean() - 1) < 0.15 and abs(n.std() - 2) < 0.15
+
+
+def test_integers():
+    with Graph().as_default():
+        x = random.random_uniform([3000], -1, 3, "int32", seed=4)
+        assert set(evaluate(x).tolist()) == {-1, 0, 1, 2}
+        with pytest.raises(ValueError, match="Must specify maxval"):
+            random.random_uniform([2], dtype=dtypes.int64)
+        with pytest.raises(errors.InvalidArgumentError, match="minval < maxval"):
+            evaluate(random.random_uniform([2], 3, 3, "int64"))
+
+
+def test_shuffle_and_multinomial():
+    with Graph().as_default():
+        rows = evaluate(random.random_shuffle(np.arange(20).reshape(10, 2), seed=3))
+        assert sorted(rows[:, 0].tolist()) == list(range(0, 20, 2))
+        np.testing.assert_array_equal(rows[:, 1], rows[:, 0] + 1)
+        drawn = evaluate(random.multinomial(np.log([[0.5, 0.5, 1e-9], [1e-9, 1e-9, 1.0]]), 400, seed=1))
+        assert drawn.dtype == np.int64 and drawn.shape == (2, 400)
+        assert set(drawn[0].tolist()) == {0, 1} and set(drawn[1].tolist()) == {2}
+
+
+def test_shapes_known_and_not():
+    with Graph().as_default():
+        size = c.placeholder("int32", [2])
+        x = random.random_normal(size)
+        assert x.shape.as_list() == [None, None]
+        assert evaluate(x, {size: [2, 3]}).shape == (2, 3)
+        y = random.random_normal([families.public("shape")(c.placeholder("float32", [None, 7]))[0], 4])
+        assert y.shape.as_list() == [None, 4]
+        assert evaluate(reductions.reduce_sum(random.truncated_normal([]))).shape == ()
