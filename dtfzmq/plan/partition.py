@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from dtfzmq.base import dtypes, names
+from dtfzmq.base import collecting, dtypes, names
 from dtfzmq.base.dtypes import DType
 from dtfzmq.graph.node import Node, Subgraph
 from dtfzmq.plan import flow
@@ -60,12 +60,13 @@ def _indexed(node: Node, index: int) -> Node:
 def _split(
     nodes: list[Node], where: Callable[[str], str], home: str, incarnation: Incarnation, prefix: str
 ) -> dict[str, list[Node]]:
-    spread = Spread(where)
-    region = Region(spread, nodes, {}, home)
-    if len(region.places) <= 1:
-        return {next(iter(region.places), where(home)): list(nodes)}
-    context = _Context(spread, incarnation, prefix)
-    return _Splitter(context, region, None).shares
+    with collecting.paused(len(nodes)):
+        spread = Spread(where)
+        region = Region(spread, nodes, {}, home)
+        if len(region.places) <= 1:
+            return {next(iter(region.places), where(home)): list(nodes)}
+        context = _Context(spread, incarnation, prefix)
+        return _Splitter(context, region, None).shares
 
 
 class _Context:
@@ -77,6 +78,15 @@ class _Context:
         self.incarnation = incarnation
         self.prefix = prefix
         self.numbers: Iterator[int] = itertools.count()
+        self._routes: dict[tuple[str, str], tuple[int, str]] = {}
+
+    def route(self, origin: str, device: str) -> tuple[int, str]:
+        """The incarnation of `origin`, and how keys from there to `device` begin."""
+        known = self._routes.get((origin, device))
+        if known is None:
+            incarnation = self.incarnation(origin)
+            known = self._routes[origin, device] = incarnation, f"{origin};{incarnation:016x};{device};"
+        return known
 
 
 class _Splitter:
@@ -96,7 +106,7 @@ class _Splitter:
         self.arg_at: dict[tuple[int, str], int] = {}
         self.flow_at: dict[tuple[int, str], tuple[int, dict[int, int]]] = {}
         self.received: dict[tuple[int, int, str], int] = {}
-        self.pulsed: dict[tuple[int, str, str], int] = {}
+        self.pulsed: dict[tuple[tuple[int, ...], str, str], int] = {}
         self.solid_of: dict[Edge, int] = {}
         for node in self.nodes:
             special = node.op in flow.SUBGRAPHS or node.op in ("_Arg", "_Retval")
@@ -109,13 +119,14 @@ class _Splitter:
         """By (source, destination): an output that crosses anyway, so that a control edge can ride on it."""
         spots, nodes = self.spots, self.nodes
         riders: dict[tuple[int, str], int] = {}
-        for i, node in enumerate(nodes):
-            spot = spots[i]
+        waited_for = {source for node in nodes for source in node.control}
+        if not waited_for:
+            return riders
+        for node, spot in zip(nodes, spots):
             if spot is None:
                 continue
             for source, out in node.inputs:
-                other = spots[source]
-                if other is not None and other != spot and not nodes[source].dtypes[out].is_ref:
+                if source in waited_for and spots[source] != spot and not nodes[source].dtypes[out].is_ref:
                     riders.setdefault((source, spot), out)
         return riders
 
@@ -148,6 +159,9 @@ class _Splitter:
     def _value(self, source: Edge, spot: str, device: str, reader: Node) -> Edge:
         """The local form, in the share of `spot`, of an output that `reader` takes at `device`."""
         s, out = source
+        known = self.received.get((s, out, spot))
+        if known is not None:
+            return known, 0
         node = self.nodes[s]
         if node.op == "_Arg" and node.attrs["index"] not in self.region.homes:
             return self._arg(s, spot), 0
@@ -156,11 +170,8 @@ class _Splitter:
             return self._here(source, spot)
         if node.dtypes[out].is_ref:
             return self._read(source, origin, spot, device, reader), 0
-        known = self.received.get((s, out, spot))
-        if known is None:
-            here = self._here(source, self.where(origin))
-            known = self._pair(node, out, here, (), origin, device, node.dtypes[out])
-            self.received[s, out, spot] = known
+        here = self._here(source, self.where(origin))
+        known = self.received[s, out, spot] = self._pair(node, here, (), origin, device, node.dtypes[out])
         return known, 0
 
     def _origin(self, source: Edge) -> str:
@@ -202,7 +213,7 @@ class _Splitter:
                 waits.append(self.local[s])
         node = self.nodes[source[0]]
         here = self._here(source, place)
-        return self._pair(node, source[1], here, tuple(waits), origin, device, node.dtypes[source[1]].base_dtype)
+        return self._pair(node, here, tuple(waits), origin, device, node.dtypes[source[1]].base_dtype)
 
     def _solid(self, source: Edge) -> Edge:
         """For a reference whose value several places must agree on: one read of it, an Identity at its place."""
@@ -225,16 +236,19 @@ class _Splitter:
         return known, 0
 
     def _controls(self, sources: Sequence[int], spot: str, device: str) -> tuple[int, ...]:
+        """Control inputs in the share of `spot` that stand for `sources`."""
         found: dict[int, None] = {}
+        # By place: a device there, and the nodes of its share that must be heard of.
+        away: dict[str, tuple[str, dict[int, int]]] = {}
         for s in sources:
             node = self.nodes[s]
             if node.op in flow.SUBGRAPHS:
-                stand = self.context.spread.stands[id(node)]
-                for place, origin in stand.places.items():
+                for place, origin in self.context.spread.stands[id(node)].places.items():
+                    index = self.flow_at[s, place][0]
                     if place == spot:
-                        found[self.flow_at[s, place][0]] = None
+                        found[index] = None
                     else:
-                        found[self._pulse(s, place, origin, spot, device)] = None
+                        away.setdefault(place, (origin, {}))[1][index] = s
             elif node.op != "_Arg":
                 place = self.spots[s] or ""
                 if place == spot:
@@ -242,40 +256,34 @@ class _Splitter:
                 elif (s, spot) in self.riders:
                     found[self._value((s, self.riders[s, spot]), spot, device, node)[0]] = None
                 else:
-                    found[self._pulse(s, place, node.device, spot, device)] = None
+                    away.setdefault(place, (node.device, {}))[1][self.local[s]] = s
+        for place, (origin, waits) in away.items():
+            found[self._pulse(place, origin, waits, spot, device)] = None
         return tuple(found)
 
-    def _pulse(self, s: int, place: str, origin: str, spot: str, device: str) -> int:
-        """An empty pair that tells `spot` that the share of node `s` at `place` has run."""
-        known = self.pulsed.get((s, place, spot))
+    def _pulse(self, place: str, origin: str, waits: dict[int, int], spot: str, device: str) -> int:
+        """An empty pair that tells `spot` that some nodes of the share of `place` have run: one for all of them."""
+        key = tuple(waits), place, spot
+        known = self.pulsed.get(key)
         if known is None:
-            node = self.nodes[s]
-            after = self.flow_at[s, place][0] if node.op in flow.SUBGRAPHS else self.local[s]
-            known = self._pair(node, -1, None, (after,), origin, device, dtypes.float32)
-            self.pulsed[s, place, spot] = known
+            node = self.nodes[next(iter(waits.values()))]
+            known = self.pulsed[key] = self._pair(node, None, tuple(waits), origin, device, dtypes.float32)
         return known
 
     def _pair(
-        self, node: Node, out: int, here: Edge | None, waits: tuple[int, ...], origin: str, device: str, dtype: DType
+        self, node: Node, here: Edge | None, waits: tuple[int, ...], origin: str, device: str, dtype: DType
     ) -> int:
         """Append `_Send` at `origin` and `_Recv` at `device`; the index of the latter in its share."""
         context = self.context
         number = next(context.numbers)
-        listed = dtype is dtypes.variant
-        if listed:  # a loop's list travels as bytes
-            assert here is not None
-            dtype = dtypes.uint8
-            share = self._share(self.where(origin))
-            share.append(Node(f"{node.name}_S{number}_pack", "ListPack", (here,), (), origin, {}, (dtype,)))
-            here = len(share) - 1, 0
         tensor_name = f"{context.prefix}_{number}_{node.name}"
-        incarnation = context.incarnation(origin)
+        incarnation, start = context.route(origin, device)
         attrs: dict[str, Any] = {
             "tensor_name": tensor_name,
             "send_device": origin,
             "recv_device": device,
             "send_device_incarnation": incarnation,
-            "key": f"{origin};{incarnation:016x};{device};{tensor_name};",
+            "key": f"{start}{tensor_name};",
             "T": dtype,
         }
         stem = f"{node.name}_S{number}" if context.prefix == "edge" else f"{node.name}_G{number}"
@@ -283,9 +291,6 @@ class _Splitter:
         self._share(self.where(origin)).append(Node(f"{stem}_send", "_Send", inputs, waits, origin, attrs, ()))
         share = self._share(self.where(device))
         share.append(Node(f"{stem}_recv", "_Recv", (), (), device, attrs, (dtype,)))
-        if listed:
-            got = len(share) - 1, 0
-            share.append(Node(f"{stem}_unpack", "ListUnpack", (got,), (), device, {}, (dtypes.variant,)))
         return len(share) - 1
 
     # -- ends and subgraphs -------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dtfzmq.base import dtypes, errors, names
+from dtfzmq.base import collecting, dtypes, errors, names
 from dtfzmq.base.dtypes import DType
 from dtfzmq.base.names import OPEN, Device
 from dtfzmq.graph import opdef
@@ -55,9 +55,10 @@ class Placer:
     def extend(self, nodes: Sequence[Node]) -> None:
         """Take in the nodes that the graph grew by; their inputs are indices in the whole graph."""
         top, scopes = self._top, [self._scope]
-        for node in nodes:
-            top.append(self._new(node))
-            self._enter(node, top[-1], top, scopes)
+        with collecting.paused(len(nodes)):
+            for node in nodes:
+                top.append(self._new(node))
+                self._enter(node, top[-1], top, scopes)
 
     def _enter(self, node: Node, entry: int, entries: Sequence[int], scopes: list[dict[str, int]]) -> None:
         if node.device:

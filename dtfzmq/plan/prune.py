@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dtfzmq.base import errors
+from dtfzmq.base import collecting, errors
 from dtfzmq.graph.node import Node, Subgraph
 from dtfzmq.plan import flow
 from dtfzmq.plan.part import Pruned
@@ -38,9 +38,10 @@ def prune(
         _check_endpoint(nodes, index, out, "FetchOutputs ")
         if (index, out) in fed:
             raise errors.InvalidArgumentError(None, None, f"{_name(nodes, index, out)} is both fed and fetched.")
-    sweep = _Sweep(nodes, fed)
-    sweep.run(fetches, targets)
-    return sweep.rebuild(fetches)
+    with collecting.paused(len(nodes)):
+        sweep = _Sweep(nodes, fed)
+        sweep.run(fetches, targets)
+        return sweep.rebuild(fetches)
 
 
 def _name(nodes: Sequence[Node], index: int, out: int) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dtfzmq.base import errors
+from dtfzmq.base import collecting, errors
 from dtfzmq.graph import opdef
 from dtfzmq.graph.node import Node, Subgraph
 from dtfzmq.graph.opdef import OpDef
@@ -33,7 +33,8 @@ def compile_nodes(nodes: Sequence[Node], env: KernelEnv, partial: bool = False, 
     InvalidArgumentError for an op that is not registered or a kernel that refuses its attributes. `path` says of
     which subgraph these are the nodes.
     """
-    return _Compiler(nodes, env, partial, path).plan
+    with collecting.paused(len(nodes)):
+        return _Compiler(nodes, env, partial, path).plan
 
 
 def compile_function(subgraph: Subgraph, env: KernelEnv) -> Callable[..., list[Any]]:
