@@ -5,6 +5,7 @@ Source: the canonical codes of TensorFlow's ``error_codes.proto``.
 
 from __future__ import annotations
 
+import re
 import traceback
 from typing import Any
 
@@ -184,6 +185,9 @@ def prefixed(error: OpError, prefix: str) -> OpError:
     return error
 
 
+_CLASH = re.compile(r"operands could not be broadcast together with shapes \((.*)\)")
+
+
 def wrap(exc: BaseException, where: str = "") -> OpError:
     """Any exception as an OpError: itself if it is one, else of the class that its kind suggests.
 
@@ -202,6 +206,9 @@ def wrap(exc: BaseException, where: str = "") -> OpError:
     else:
         code = CANCELLED
     text = f"{type(exc).__name__}: {exc}" if code == UNKNOWN else (str(exc) or type(exc).__name__)
+    clash = _CLASH.match(text)
+    if clash:  # numpy's words for what TensorFlow calls
+        text = "Incompatible shapes: " + " vs. ".join(f"[{s.strip(',')}]" for s in clash.group(1).split(") ("))
     error = make(code, f"{where}: {text}" if where else text)
     error.__cause__ = exc
     error.remote_traceback = "".join(traceback.format_exception(type(exc), exc, exc.__traceback__))
