@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from dtfzmq.base import errors
 from dtfzmq.base.loop import Completion, Loop
+from dtfzmq.wire.link import UP
+
+# A master that is known to have gone is looked at this often while it is called.
+_LOOK_EVERY_S = 0.03
 
 
 class Answer(Completion):
@@ -77,10 +82,30 @@ class LinkConnection:
         self.loop = loop
         self._link = link
         self.close = close
+        self._was_up = False
 
     def ask(self, message: Any, answer: Answer) -> None:
         """See Connection."""
-        answer.call = self._link().call(message, answer, frozen=False)
+        link = self._link()
+        answer.call = link.call(message, answer, frozen=False)
+        if link.state == UP:
+            self._was_up = True
+        elif self._was_up:
+            self.loop.call_later(_LOOK_EVERY_S, self._look, link, answer)
+
+    def _look(self, link: Any, answer: Answer) -> None:
+        """The master was there once: when nobody listens in its place it is not waited for."""
+        if answer.done:
+            return
+        if link.unattended:
+            answer.call.cancel()
+            answer.fail(
+                errors.UnavailableError(
+                    None, None, f"The session's master is gone, and nobody listens there now ({link.reason()})."
+                )
+            )
+        else:
+            self.loop.call_later(_LOOK_EVERY_S, self._look, link, answer)
 
     def tell(self, message: Any) -> None:
         """See Connection."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from dtfzmq.base import errors
@@ -17,6 +17,8 @@ Device = tuple[str, str, int, int]
 
 # A task that is not there yet is spoken of this often.
 _TELL_EVERY_S = 10.0
+# A task that is known to have gone is looked at this often while it is called.
+_LOOK_EVERY_S = 0.03
 
 
 class LocalReply:
@@ -101,16 +103,19 @@ class Peers:
         if task != self.me:
             self._met.pop(task, None)
 
-    def contact(self, tasks: list[str], done: Callable[[BaseException | None], None]) -> None:
+    def contact(
+        self, tasks: list[str], done: Callable[[BaseException | None], None], gone: Container[str] = ()
+    ) -> None:
         """Meet every one of `tasks`. `done(None)` when all are met, else `done(error)` that names the first missing.
 
-        Tasks that are not up yet are waited for as long as the links' settings say.
+        Tasks that are not up yet are waited for as long as the links' settings say; those in `gone` were up once, so
+        they are given up as soon as nobody listens at their address.
         """
         missing = [task for task in tasks if task not in self._met]
         if not missing:
             done(None)
             return
-        _Contact(self, missing, done)
+        _Contact(self, missing, done, gone)
 
     def where(self, task: str) -> str:
         """The task with its address, for people."""
@@ -121,13 +126,21 @@ class Peers:
 class _Contact:
     """One wait for several tasks to answer."""
 
-    def __init__(self, peers: Peers, missing: list[str], done: Callable[[BaseException | None], None]) -> None:
+    def __init__(
+        self,
+        peers: Peers,
+        missing: list[str],
+        done: Callable[[BaseException | None], None],
+        gone: Container[str],
+    ) -> None:
         self._peers = peers
         self._loop = peers._loop
         self._waiting = set(missing)
         self._done: Callable[[BaseException | None], None] | None = done
         self._calls: list[Any] = []
+        self._gone = [task for task in missing if task in gone]
         self._timer = self._loop.call_later(_TELL_EVERY_S, self._tell)
+        self._look_timer = self._loop.call_later(_LOOK_EVERY_S, self._look) if self._gone else None
         for task in missing:
             try:
                 peer = peers.peer(task)
@@ -157,6 +170,20 @@ class _Contact:
             return known
         return errors.prefixed(known, f"{where} did not answer: ")
 
+    def _look(self) -> None:
+        for task in self._gone:
+            link = self._peers.peer(task)
+            if task in self._waiting and link.unattended:
+                self._end(
+                    errors.UnavailableError(
+                        None,
+                        None,
+                        f"{self._peers.where(task)} is gone, and nobody listens there now ({link.reason()}).",
+                    )
+                )
+                return
+        self._look_timer = self._loop.call_later(_LOOK_EVERY_S, self._look)
+
     def _tell(self) -> None:
         silent = ", ".join(self._peers.where(task) for task in sorted(self._waiting))
         _log.info("%s still waits for %s", self._peers.me, silent)
@@ -167,6 +194,8 @@ class _Contact:
         if done is None:
             return
         self._timer.cancel()
+        if self._look_timer is not None:
+            self._look_timer.cancel()
         for call in self._calls:
             if call is not None:
                 call.cancel()

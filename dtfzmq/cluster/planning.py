@@ -170,7 +170,7 @@ class Planning:
             self._cut(pruned, tasks)
 
         self.silent = set(tasks) - {self.master.peers.me}
-        self.master.peers.contact(tasks, self._safe(met))
+        self.master.peers.contact(tasks, self._safe(met), self.session.tasks)
 
     def _cut(self, pruned: Pruned, tasks: list[str]) -> None:
         peers = self.master.peers

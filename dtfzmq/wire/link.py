@@ -108,6 +108,11 @@ class Link(Traffic):
         """Why there is no lane."""
         return self._diallers[CONTROL].why or self._why or "no connection yet"
 
+    @property
+    def unattended(self) -> bool:
+        """True if there is no lane and nobody listens at any address, as several attempts in a row found."""
+        return self.state != UP and self._diallers[CONTROL].refused > 2 * max(1, len(self.dial_addresses()))
+
     def dial_addresses(self) -> Sequence[str]:
         """Addresses to try: those we were given, else the one that the peer told."""
         if self.addresses:
