@@ -42,6 +42,14 @@ class Dialler:
         if not self.running and self._link.dial_addresses():
             self._try()
 
+    def hurry(self) -> None:
+        """Somebody waits: end a pause, and count refusals from now on."""
+        self.refused = 0
+        self._pause = 0.0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._try()
+
     def stop(self) -> None:
         """Give the attempt up."""
         if self._timer is not None:

@@ -110,8 +110,13 @@ class Link(Traffic):
 
     @property
     def unattended(self) -> bool:
-        """True if there is no lane and nobody listens at any address, as several attempts in a row found."""
+        """True if there is no lane and nobody listens at any address, as attempts since the last `hurry` found."""
         return self.state != UP and self._diallers[CONTROL].refused > 2 * max(1, len(self.dial_addresses()))
+
+    def hurry(self) -> None:
+        """Somebody waits for a lane now: do not pause between attempts."""
+        if self.state != UP and self.error is None:
+            self._diallers[CONTROL].hurry()
 
     def dial_addresses(self) -> Sequence[str]:
         """Addresses to try: those we were given, else the one that the peer told."""

@@ -7,6 +7,7 @@ ended, so each is probed when one did: a lane that is gone cannot be routed to.
 
 from __future__ import annotations
 
+import abc
 import errno
 import logging
 import struct
@@ -122,7 +123,7 @@ def _configure(sock: zmq.Socket[Any], settings: LinkSettings) -> None:
         sock.set(option, value)
 
 
-class _Watched:
+class _Watched(abc.ABC):
     """A socket with its monitor, both looked after by the poller."""
 
     def __init__(self, poller: ZmqPoller, kind: int, settings: LinkSettings) -> None:
@@ -137,13 +138,13 @@ class _Watched:
         poller.add(self._monitor_fd, self._watch)
         self.open = True
 
+    @abc.abstractmethod
     def drain(self) -> int:
         """See zmqpoll.Source."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def on_event(self, event: int, value: int) -> None:
         """The monitor tells of the connection."""
-        raise NotImplementedError
 
     def shut(self, linger: int) -> None:
         """Close both sockets."""
@@ -193,7 +194,10 @@ def _receive(sock: zmq.Socket[Any], lane: _ZmqLane) -> None:
         return
     data: Any = sock.recv(_NOW)
     if _discard(sock):
-        lane.over("a message of too many frames came")
+        _log.warning("closed %s: a message of too many frames came", lane.address)
+        lane.close()
+        if events is not None:
+            events.on_end("a message of too many frames came")
         return
     if lane.events is events and events is not None:
         events.on_frames((header, data))
@@ -208,16 +212,20 @@ def _discard(sock: zmq.Socket[Any]) -> bool:
     return found
 
 
-class _ZmqLane:
+class _ZmqLane(abc.ABC):
     """What both ends of a lane have in common. `events` is None once it is over or closed."""
 
     by_reference = False
     address: str
     events: LaneEvents | None
 
+    @abc.abstractmethod
     def over(self, reason: str) -> None:
         """The lane ended by itself."""
-        raise NotImplementedError
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """See transport.Lane."""
 
 
 # -- the side that listens ---------------------------------------------------------------------------------------------

@@ -1,0 +1,476 @@
+"""Links over real sockets: between threads of one process, and to processes that die, stop, or speak garbage."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import zmq
+
+from dtfzmq.base import clock, errors
+from dtfzmq.base.loop import Completion
+from dtfzmq.wire import net, zmqnet
+from dtfzmq.wire.endpoint import Endpoint, Quiet
+from dtfzmq.wire.messages import CancelStep
+from dtfzmq.wire.settings import LinkSettings
+from tests.kit.peer import Answering, Count, CountMe, Echo, Forget, HoldInterpreter, PushMe, me
+
+TASK = "/job:ps/replica:0/task:0"
+FAST = LinkSettings(limit=1.0, refused_limit=0.1, connect_limit=5.0, connect_timeout=1.0)
+
+
+class Client(Quiet):
+    """An endpoint whose calls block, for tests."""
+
+    def __init__(self, settings: LinkSettings = FAST, *, local: bool = False, name: str = "") -> None:
+        self.loop = net.process_loop()
+        self.loop.add_ref()
+        self.pushed: dict[int, Completion] = {}
+        self.lost: list[errors.OpError] = []
+        with self.loop.held():
+            network = net.Network(self.loop, settings, local=local)
+            self.endpoint = Endpoint(self.loop, network, me(name), self, settings)
+
+    def link(self, address: str, name: str = "") -> Any:
+        with self.loop.held():
+            return self.endpoint.link(name, [address])
+
+    def begin(self, link: Any, message: Any, **options: Any) -> Completion:
+        done = Completion()
+
+        def end(reply: Any, error: errors.OpError | None) -> None:
+            if error is None:
+                done.set(reply)
+            else:
+                done.fail(error)
+
+        with self.loop.held():
+            link.call(message, end, **options)
+        return done
+
+    def call(self, link: Any, message: Any, timeout: float = 20.0, **options: Any) -> Any:
+        return self.loop.wait(self.begin(link, message, **options), timeout)
+
+    def expect_push(self, step: int) -> Completion:
+        return self.pushed.setdefault(step, Completion())
+
+    def on_push(self, link: Any, step: int, key: str, value: Any) -> None:
+        self.expect_push(step).set(value)
+
+    def on_announce(self, link: Any, step: int, key: str, offer: Any) -> None:
+        offer.grant(self.expect_push(step).set)
+
+    def on_link_lost(self, link: Any, error: errors.OpError) -> None:
+        self.lost.append(error)
+
+    def wait_for(self, condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+        end = clock.now() + seconds
+        tick = threading.Event()
+        while clock.now() < end:
+            with self.loop.held():
+                if condition():
+                    return True
+            tick.wait(0.005)
+        return False
+
+    def close(self) -> None:
+        with self.loop.held():
+            self.endpoint.close()
+        self.loop.release()
+
+
+class Peer:
+    """A child process that answers."""
+
+    def __init__(self, name: str = TASK, address: str = "127.0.0.1:0", limit: float = 1.0, *more: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.kit.peer", name, address, str(limit), *more],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        self.address = self.process.stdout.readline().strip()
+
+    def close(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGCONT)
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.wait(10)
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    made = Client()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    made = Peer()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def server() -> Iterator[Client]:
+    """An endpoint that answers, in this process."""
+    made = Client(name=TASK)
+    service = Answering()
+    service.endpoint = made.endpoint
+    made.endpoint.service = service
+    with made.loop.held():
+        made.endpoint.bind("127.0.0.1:0")
+    yield made
+    made.close()
+
+
+def test_requests_and_replies_with_tensors_of_all_sizes(client: Client, server: Client) -> None:
+    link = client.link(server.endpoint.me.address)
+    for n in (0, 1, 64 * 1024 - 1, 64 * 1024, 64 * 1024 + 1, 1 << 20, 3 * (1 << 20) + 7):
+        sent = np.random.default_rng(n).integers(0, 255, n, np.uint8)
+        back = client.call(link, Echo(n, [sent, None, np.array(["text", b"\0"], object)]))
+        assert np.array_equal(back.tensors[0], sent) and back.tensors[1] is None
+        assert back.tensors[2].tolist() == [b"text", b"\0"]
+        assert back.tensors[0].flags.writeable
+        assert not np.shares_memory(back.tensors[0], sent)
+
+
+def test_in_one_process_arrays_are_handed_over_as_they_are(server: Client) -> None:
+    near = Client(local=True)
+    link = near.link(server.endpoint.me.address)
+    sent = np.zeros(1 << 20)
+    back = near.call(link, Echo(1, [sent])).tensors[0]
+    assert np.shares_memory(sent, back) and not back.flags.writeable
+    copied = near.call(link, Echo(1, [sent]), frozen=False).tensors[0]
+    assert not np.shares_memory(sent, copied)
+    near.close()
+
+
+def test_pushes_small_and_large(client: Client, server: Client) -> None:
+    link = client.link(server.endpoint.me.address)
+    for step, nbytes in enumerate((1, 64 * 1024, 64 * 1024 + 1, 5 << 20), 1):
+        client.call(link, PushMe(step, nbytes))
+        value = client.loop.wait(client.expect_push(step), 10)
+        assert value.nbytes == nbytes and (value == step).all()
+        assert nbytes <= 1024 or value.ctypes.data % 64 == 0
+        with client.loop.held():
+            link.tell(Forget(step))
+    assert server.wait_for(lambda: server.endpoint.statistics()["steps"] == 0)
+
+
+def test_a_header_that_is_too_long_for_a_frame_arrives(client: Client, server: Client) -> None:
+    link = client.link(server.endpoint.me.address)
+    text = np.array([b"x" * 50] * 20_000, object)
+    assert client.call(link, Echo(1, [text, np.zeros(3)])).tensors[0].tolist() == text.tolist()
+    big = {"code": 1, "text": "y" * (1 << 20)}
+    done = client.begin(link, CancelStep(1, big))
+    assert isinstance(client.loop.wait(done, 10), Count)
+
+
+def test_unfrozen_tensors_may_be_written_once_the_call_is_done(client: Client, server: Client) -> None:
+    link = client.link(server.endpoint.me.address)
+    for _ in range(5):
+        sent = np.ones(4 << 20, np.uint8)
+        done = client.begin(link, Echo(1, [sent]), frozen=False)
+        back = client.loop.wait(done, 10).tensors[0]
+        sent[:] = 0
+        assert back.all()
+
+
+def test_socket_options_are_as_links_need_them(client: Client, server: Client) -> None:
+    link = client.link(server.endpoint.me.address)
+    client.call(link, CountMe())
+    with client.loop.held():
+        router = server.endpoint._listener._outer.sock  # type: ignore[union-attr]  # a look inside
+        dealer = link.controls[0].lane._dealer.sock
+        for sock in (router, dealer):
+            assert sock.get(zmq.LINGER) == 0
+            assert sock.get(zmq.SNDHWM) == sock.get(zmq.RCVHWM) == 0
+            assert sock.get(zmq.MAXMSGSIZE) == FAST.max_frame
+            assert sock.get(zmq.RECONNECT_IVL) == -1
+            assert sock.get(zmq.IMMEDIATE) == 1
+            assert sock.get(zmq.TCP_KEEPALIVE) == 1
+            assert 0 < sock.get(zmq.HEARTBEAT_IVL) <= 500
+            assert sock.get(zmq.CONNECT_TIMEOUT) == 1000
+
+
+@pytest.mark.parametrize("address", ["localhost:0", "[::1]:0", "127.0.0.1:0"])
+def test_addresses_of_every_family(client: Client, address: str) -> None:
+    server = Client(name=TASK)
+    server.endpoint.service = Answering()
+    with server.loop.held():
+        bound = server.endpoint.bind(address)
+    assert not bound.endswith(":0")
+    assert client.call(client.link(bound), CountMe()).count == 1
+    server.close()
+
+
+def test_a_busy_port_is_named(server: Client) -> None:
+    taken = server.endpoint.me.address
+    second = Client(name=TASK)
+    with second.loop.held(), pytest.raises(errors.AlreadyExistsError, match=taken.rpartition("/")[2]):
+        second.endpoint.bind(taken)
+    second.close()
+
+
+def test_an_address_can_be_bound_again_at_once() -> None:
+    address = "127.0.0.1:0"
+    for _ in range(10):
+        server, caller = Client(name=TASK), Client()
+        server.endpoint.service = Answering()
+        with server.loop.held():
+            address = server.endpoint.bind(address)
+        assert caller.call(caller.link(address), CountMe()).count == 1
+        caller.close()
+        server.close()
+
+
+GARBAGE = {
+    "noise": bytes(random.Random(3).getrandbits(8) for _ in range(3000)),
+    "http": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    "half a handshake": b"\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL",
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE)
+def test_garbage_on_the_port_harms_nobody_else(client: Client, server: Client, garbage: bytes) -> None:
+    link = client.link(server.endpoint.me.address)
+    client.call(link, CountMe())
+    port = int(server.endpoint.me.address.rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port)) as raw:
+        raw.sendall(garbage)
+        assert client.call(link, CountMe()).count == 2
+    assert client.call(link, CountMe()).count == 3
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [b"not msgpack \xc1"],
+        [b"\x93\x01\x02\x03"],
+        [b"\x91\x05"],
+        [b"ab", b"cd", b"ef"],
+        [b"\x92\x08\x01", b"x" * 100_000],
+        [b"\x95\x10\x01\x00\x01\x90"],
+    ],
+    ids=["no msgpack", "no hello", "short", "many frames", "chunk", "request"],
+)
+def test_garbage_over_zeromq_costs_a_line_and_its_own_connection(
+    client: Client, server: Client, frames: list[bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    link = client.link(server.endpoint.me.address)
+    client.call(link, CountMe())
+    dealer = zmqnet.context().socket(zmq.DEALER)
+    dealer.linger = 0
+    dealer.connect(server.endpoint.me.address.replace("zmq:", "tcp:"))
+    dealer.send_multipart(frames)
+    assert dealer.poll(5000), "it is told that its lane is closed"
+    assert dealer.recv() == b""
+    dealer.send_multipart(frames)
+    for count in range(2, 12):
+        assert client.call(link, CountMe()).count == count
+    dealer.close()
+    lines = [r for r in caplog.records if r.levelno >= logging.WARNING]
+    assert len(lines) <= 1
+    assert link.state == "up"
+
+
+def test_a_killed_process_is_lost_at_once_and_named(client: Client) -> None:
+    peer = Peer()
+    link = client.link(peer.address, TASK)
+    client.call(link, CountMe())
+    peer.process.kill()
+    began = clock.now()
+    waits = client.begin(link, CountMe())
+    with pytest.raises(errors.UnavailableError) as caught:
+        client.loop.wait(waits, 10)
+    assert clock.now() - began < 0.9
+    assert TASK in str(caught.value) and peer.address.rpartition("/")[2] in str(caught.value)
+    assert len(client.lost) == 1
+    peer.close()
+
+
+def test_a_task_that_starts_later_is_reached(client: Client) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    link = client.link(f"127.0.0.1:{port}", TASK)
+    waits = client.begin(link, CountMe())
+    peer = Peer(TASK, f"127.0.0.1:{port}")
+    assert client.loop.wait(waits, 10).count == 1
+    peer.close()
+
+
+def test_a_restarted_process_is_another_one(client: Client) -> None:
+    peer = Peer()
+    link = client.link(peer.address, TASK)
+    client.call(link, CountMe())
+    peer.process.kill()
+    peer.process.wait(5)
+    again = Peer(TASK, peer.address)
+    assert client.wait_for(lambda: link.error is not None)
+    assert TASK in link.error.message
+    fresh = client.link(peer.address, TASK)
+    assert fresh is not link
+    assert client.call(fresh, CountMe()).count == 1
+    again.close()
+    peer.close()
+
+
+@pytest.mark.slow
+def test_a_stopped_process_is_lost_within_the_limit_and_reached_when_it_goes_on(client: Client, peer: Peer) -> None:
+    link = client.link(peer.address, TASK)
+    client.call(link, CountMe())
+    peer.process.send_signal(signal.SIGSTOP)
+    began = clock.now()
+    waits = client.begin(link, CountMe())
+    with pytest.raises(errors.UnavailableError, match=TASK):
+        client.loop.wait(waits, 10)
+    assert clock.now() - began < 2.0
+    peer.process.send_signal(signal.SIGCONT)
+    assert client.call(client.link(peer.address, TASK), Echo(5, [])).number == 5
+
+
+@pytest.mark.slow
+def test_a_listener_finds_out_that_its_client_is_stopped(server: Client) -> None:
+    child = Peer("/job:worker/replica:0/task:0")
+    link = server.link(child.address, "/job:worker/replica:0/task:0")
+    server.call(link, CountMe())
+    other = Client(name="/job:worker/replica:0/task:1")
+    other.close()
+    child.process.send_signal(signal.SIGSTOP)
+    assert server.wait_for(lambda: link.error is not None, 4.0)
+    child.close()
+
+
+@pytest.mark.slow
+def test_a_process_that_holds_the_interpreter_is_alive(client: Client, peer: Peer) -> None:
+    link = client.link(peer.address, TASK)
+    began = clock.now()
+    rounds = 1
+    while clock.now() - began < 3.0:
+        client.call(link, HoldInterpreter(rounds), 60)
+        rounds *= 2
+    assert link.error is None and link.statistics().repeats_out == 0
+
+
+class Relay:
+    """A TCP relay that can cut what it carries."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._open: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
+        self._start(self._serve)
+
+    def _start(self, fn: Callable[..., None], *args: Any) -> None:
+        thread = threading.Thread(target=fn, args=args)
+        self._threads.append(thread)
+        thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                near = self._listener.accept()[0]
+            except OSError:
+                return
+            far = socket.create_connection(("127.0.0.1", self._port))
+            self._open += [near, far]
+            self._start(self._carry, near, far)
+            self._start(self._carry, far, near)
+
+    def _carry(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(4096):
+                target.sendall(data)
+        for end in (source, target):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def cut(self) -> None:
+        """End all connections; what is in the relay's hands is lost."""
+        ends, self._open = self._open, []
+        for end in ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+        for thread in self._threads:
+            thread.join(5)
+
+
+def test_nothing_is_lost_or_done_twice_through_a_relay_that_is_cut(client: Client, server: Client) -> None:
+    relay = Relay(int(server.endpoint.me.address.rpartition(":")[2]))
+    link = client.link(f"127.0.0.1:{relay.port}")
+    rng = random.Random(4)
+    counts: list[int] = []
+    big = np.arange(3 << 18, dtype=np.float32)
+    for round_ in range(12):
+        waits = [client.begin(link, CountMe()) for _ in range(40)]
+        large = client.begin(link, Echo(1, [big]))
+        if round_ % 2:
+            threading.Event().wait(rng.random() * 0.004)
+            relay.cut()
+        counts += [client.loop.wait(w, 10).count for w in waits]
+        assert np.array_equal(client.loop.wait(large, 10).tensors[0], big)
+    assert counts == list(range(1, 481))
+    assert link.statistics().repeats_out > 0
+    relay.close()
+
+
+def test_a_forked_child_does_not_touch_what_it_inherited(client: Client, server: Client) -> None:
+    link = client.link(server.endpoint.me.address)
+    client.call(link, CountMe())
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            try:
+                client.begin(link, CountMe())
+            except RuntimeError:
+                fresh = Client()
+                code = 0 if fresh.loop is not client.loop else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert client.call(link, CountMe()).count == 2
+
+
+def test_many_calls_from_many_threads(client: Client, server: Client) -> None:
+    link = client.link(server.endpoint.me.address)
+    wrong: list[Any] = []
+
+    def work(mark: int) -> None:
+        for i in range(60):
+            back = client.call(link, Echo(mark, [np.full(8, i)]))
+            if back.number != mark or back.tensors[0][0] != i:
+                wrong.append((mark, i, back))
+
+    threads = [threading.Thread(target=work, args=(mark,)) for mark in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert not wrong and not any(t.is_alive() for t in threads)
