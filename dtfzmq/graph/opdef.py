@@ -143,6 +143,8 @@ def _parse_attr(text: str) -> Attr:
 
 def _split(text: str) -> list[str]:
     """Split at commas outside brackets."""
+    if "(" not in text and "[" not in text:
+        return [p.strip() for p in text.split(",") if p.strip()]
     parts, depth, last = [], 0, 0
     for i, c in enumerate(text):
         if c in "([":

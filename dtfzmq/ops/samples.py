@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-_GOLDEN = 0.6180339887498949
+# Multiples of the golden ratio modulo 1: any run of them is spread evenly, and no two are equal.
+_SPREAD = np.mod(np.arange(1024) * 0.6180339887498949 + 0.137, 1.0)
 
 
 def mat(*shape: int, lo: float = -2.0, hi: float = 2.0, dtype: str = "float64", seed: int = 0) -> np.ndarray:
     """Distinct values spread over (lo, hi); integers: lo..hi inclusive, with repeats. Same arguments, same array."""
-    size = int(np.prod(shape))
-    unit = np.mod((np.arange(size) + 1 + 7 * seed) * _GOLDEN + 0.137 * seed, 1.0).reshape(shape)
+    size = math.prod(shape)
+    unit = _SPREAD[1 + 7 * seed : 1 + 7 * seed + size].reshape(shape)
+    if dtype == "float64":
+        return np.asarray(lo + unit * (hi - lo))
     if np.dtype(dtype).kind in "iu":
         return np.floor(lo + unit * (hi - lo + 1)).astype(dtype)
     return (lo + unit * (hi - lo)).astype(dtype)
