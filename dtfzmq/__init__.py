@@ -236,7 +236,9 @@ from dtfzmq.variables.initializers import (
     constant_initializer,
     glorot_normal_initializer,
     glorot_uniform_initializer,
+    identity_initializer,
     ones_initializer,
+    orthogonal_initializer,
     random_normal_initializer,
     random_uniform_initializer,
     truncated_normal_initializer,
@@ -249,6 +251,7 @@ from dtfzmq.variables.listing import (
     assert_variables_initialized,
     global_variables,
     global_variables_initializer,
+    initialize_all_tables,
     initialize_all_variables,
     initialize_local_variables,
     initialize_variables,
@@ -258,6 +261,7 @@ from dtfzmq.variables.listing import (
     model_variables,
     moving_average_variables,
     report_uninitialized_variables,
+    tables_initializer,
     trainable_variables,
     variables_initializer,
 )
@@ -277,6 +281,7 @@ from dtfzmq.variables.scope import (
     variable_scope,
 )
 from dtfzmq.variables.store import AUTO_REUSE
+from dtfzmq.variables.template import make_template
 from dtfzmq.variables.variable import Variable
 
 newaxis = None

@@ -19,6 +19,7 @@ from dtfzmq.ops import (
     complex,
     constants,
     control,
+    decompositions,
     diag,
     elementwise,
     flow_grad,
@@ -69,6 +70,7 @@ FAMILIES: Final = (
     complex,
     bitwise_ops,
     diag,
+    decompositions,
 )
 
 

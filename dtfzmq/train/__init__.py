@@ -13,6 +13,7 @@ from dtfzmq.train.decay import (
     inverse_time_decay,
     linear_cosine_decay,
     natural_exp_decay,
+    noisy_linear_cosine_decay,
     piecewise_constant,
     polynomial_decay,
 )
@@ -90,6 +91,7 @@ __all__ = [
     "inverse_time_decay",
     "linear_cosine_decay",
     "natural_exp_decay",
+    "noisy_linear_cosine_decay",
     "piecewise_constant",
     "piecewise_constant_decay",
     "polynomial_decay",

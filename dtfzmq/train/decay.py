@@ -10,7 +10,7 @@ from dtfzmq.base import dtypes
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.scopes import name_scope
-from dtfzmq.ops import elementwise, slicing
+from dtfzmq.ops import elementwise, random, slicing
 from dtfzmq.ops import math as math_ops
 from dtfzmq.ops.cast import cast
 
@@ -176,6 +176,28 @@ def cosine_decay_restarts(
         peak = math_ops.pow(height, period)
         wave = peak * 0.5 * (elementwise.cos(done * math.pi) + 1.0)
         return math_ops.multiply(rate, wave * (1 - alpha) + alpha, name=scope)
+
+
+def noisy_linear_cosine_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    initial_variance: float = 1.0,
+    variance_decay: float = 0.55,
+    num_periods: float = 0.5,
+    alpha: float = 0.0,
+    beta: float = 0.001,
+    name: str | None = None,
+) -> Tensor:
+    """`linear_cosine_decay` with normal noise on the line, of variance initial_variance / (1 + step)^variance_decay."""
+    _needs_step(global_step, "noisy linear cosine decay")
+    with name_scope(name, "NoisyLinearCosineDecay", [learning_rate, global_step]) as scope:
+        rate, step, steps = _rate_and_step(learning_rate, global_step, decay_steps)
+        step = math_ops.minimum(step, steps)
+        spread = elementwise.sqrt(initial_variance / math_ops.pow(step + 1.0, variance_decay))
+        linear = (steps - step) / steps + random.random_normal([], dtype=rate.dtype.base_dtype) * spread
+        wave = (elementwise.cos(step / steps * (2.0 * num_periods * math.pi)) + 1.0) * 0.5
+        return math_ops.multiply(rate, (linear + alpha) * wave + beta, name=scope)
 
 
 def linear_cosine_decay(

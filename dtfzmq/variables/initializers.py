@@ -15,7 +15,7 @@ import numpy as np
 from dtfzmq.base import dtypes
 from dtfzmq.base.dtypes import DType
 from dtfzmq.graph.graph import Tensor
-from dtfzmq.ops import constants
+from dtfzmq.ops import array, constants, decompositions, diag, elementwise
 from dtfzmq.ops import random as random_ops
 
 Shape = Any
@@ -278,6 +278,32 @@ class Identity(Initializer):
         return {"gain": self.gain, "dtype": self.dtype.name}
 
 
+class Orthogonal(Initializer):
+    """Columns (or rows, where there are fewer) orthonormal, times `gain`; all dimensions but the last are rows."""
+
+    def __init__(self, gain: float = 1.0, seed: int | None = None, dtype: Any = dtypes.float32) -> None:
+        self.gain = gain
+        self.seed = seed
+        self.dtype = _floating(dtype)
+
+    def __call__(self, shape: Shape, dtype: Any = None, partition_info: Any = None) -> Tensor:
+        full = _shape_list(shape)
+        if len(full) < 2:
+            raise ValueError("The tensor to initialize must be at least two-dimensional")
+        rows, columns = math.prod(full[:-1]), full[-1]
+        tall = [max(rows, columns), min(rows, columns)]
+        drawn = random_ops.random_normal(tall, dtype=self._dtype(dtype), seed=self.seed)
+        q, r = decompositions.qr(drawn)
+        # signs that make the distribution uniform
+        q = q * elementwise.sign(diag.diag_part(r))
+        if rows < columns:
+            q = array.transpose(q)
+        return array.reshape(q, full) * self.gain
+
+    def get_config(self) -> dict[str, Any]:
+        return {"gain": self.gain, "seed": self.seed, "dtype": self.dtype.name}
+
+
 def he_normal(seed: int | None = None) -> VarianceScaling:
     """Truncated normal, variance 2 / fan_in."""
     return VarianceScaling(2.0, "fan_in", "truncated_normal", seed)
@@ -314,3 +340,4 @@ variance_scaling_initializer = VarianceScaling
 glorot_uniform_initializer = GlorotUniform
 glorot_normal_initializer = GlorotNormal
 identity_initializer = Identity
+orthogonal_initializer = Orthogonal

@@ -82,6 +82,17 @@ def initialize_local_variables() -> Operation:
     return local_variables_initializer()
 
 
+def tables_initializer(name: str = "init_all_tables") -> Operation:
+    """One op that runs what the collection TABLE_INITIALIZERS holds."""
+    found = get_collection(GraphKeys.TABLE_INITIALIZERS)
+    return grouping.group(*found, name=name) if found else constants.no_op(name=name)
+
+
+def initialize_all_tables(name: str = "init_all_tables") -> Operation:
+    """Old name of `tables_initializer`."""
+    return tables_initializer(name)
+
+
 def is_variable_initialized(variable: Any) -> Tensor:
     """A bool scalar: has the variable a value?"""
     return state.is_variable_initialized(variable)
