@@ -64,7 +64,11 @@ def test_the_end_of_input_is_a_clean_stop() -> None:
 
 def test_threads_that_do_not_end_are_named() -> None:
     coord, release = tf.train.Coordinator(), threading.Event()
-    stuck = threads.start(lambda: release.wait(20) and None, "stuck")
+
+    def hold() -> None:
+        release.wait(20)
+
+    stuck = threads.start(hold, "stuck")
     coord.register_thread(stuck)
     coord.request_stop()
     with pytest.raises(RuntimeError, match="threads still running: stuck"):
