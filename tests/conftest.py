@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from dtfzmq.plan import verify
 from tests.kit import clean
 from tests.kit.cluster import Cluster
+
+verify.switch(True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -20,6 +20,7 @@ from dtfzmq.graph.node import Node, Subgraph
 from dtfzmq.plan import flow
 from dtfzmq.plan.part import Part
 from dtfzmq.plan.spread import Places, Region, Spread, Stand
+from dtfzmq.plan.verify import check
 
 Edge = tuple[int, int]
 Incarnation = Callable[[str], int]
@@ -40,13 +41,17 @@ def partition_by_task(nodes: list[Node], home: str, incarnation: Incarnation) ->
                 numbers = feeds if node.op == "_Arg" else fetches
                 numbers.append(node.attrs["index"])
                 share[i] = _indexed(node, len(numbers) - 1)
+        check("partition", share)
         parts.append(Part(task, share, tuple(feeds), tuple(fetches)))
     return parts
 
 
 def partition_by_device(nodes: list[Node], home: str, incarnation: Incarnation) -> dict[str, list[Node]]:
     """The nodes of one part by device; `_Arg` and `_Retval` keep their indices in the part."""
-    return _split(nodes, _same, home, incarnation, "edge_d")
+    shares = _split(nodes, _same, home, incarnation, "edge_d")
+    for share in shares.values():
+        check("device", share)
+    return shares
 
 
 def _same(device: str) -> str:

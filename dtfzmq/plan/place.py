@@ -17,6 +17,7 @@ from dtfzmq.graph.node import Node
 from dtfzmq.plan import flow
 from dtfzmq.plan.devices import DeviceTable
 from dtfzmq.plan.part import Pruned
+from dtfzmq.plan.verify import check
 
 _METADATA = {"Shape", "Size", "Rank"}
 _FIELDS = ("jobs", "replicas", "tasks", "types", "ids")
@@ -169,6 +170,7 @@ class Placer:
         Raises InvalidArgumentError if a node cannot be placed, DevicesNeeded if tasks must be asked first.
         """
         self._place(pruned, self._top)
+        check("place", pruned.nodes)
 
     def _place(self, pruned: Pruned, entries: Sequence[int]) -> dict[int, str]:
         """Place one node list.

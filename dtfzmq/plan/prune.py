@@ -13,6 +13,7 @@ from dtfzmq.base import collecting, errors
 from dtfzmq.graph.node import Node, Subgraph
 from dtfzmq.plan import flow
 from dtfzmq.plan.part import Pruned
+from dtfzmq.plan.verify import check
 
 Endpoint = tuple[int, int]
 
@@ -41,7 +42,9 @@ def prune(
     with collecting.paused(len(nodes)):
         sweep = _Sweep(nodes, fed)
         sweep.run(fetches, targets)
-        return sweep.rebuild(fetches)
+        pruned = sweep.rebuild(fetches)
+    check("prune", pruned.nodes)
+    return pruned
 
 
 def _name(nodes: Sequence[Node], index: int, out: int) -> str:

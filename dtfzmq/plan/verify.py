@@ -1,6 +1,6 @@
 """What must hold of a node list after each pass, as a table; an error names pass, rule and node.
 
-Always on in tests; elsewhere at the caller's choice.
+The passes call `check`, which does nothing unless `switch` turned it on: in tests always, elsewhere to hunt a bug.
 """
 
 from __future__ import annotations
@@ -142,6 +142,21 @@ RULES: dict[str, list[tuple[str, Rule]]] = {
     "partition": [*_ALWAYS, *_SPLIT, ("every node is on this task", _one_task)],
     "device": [*_ALWAYS, *_SPLIT, ("every node is on this device", _one_device)],
 }
+
+
+_state = {"on": False}
+
+
+def switch(on: bool) -> bool:
+    """Have every pass checked from now on, in this process. Returns how it was."""
+    before, _state["on"] = _state["on"], on
+    return before
+
+
+def check(stage: str, nodes: Sequence[Node]) -> None:
+    """`verify` if it is switched on."""
+    if _state["on"]:
+        verify(stage, nodes)
 
 
 def verify(stage: str, nodes: Sequence[Node]) -> None:

@@ -91,6 +91,7 @@ class _Compiler:
         self.path = path
         self.plan = plan = Plan(env.device, env.task)
         plan.partial = partial
+        plan.copy_in, plan.copy_out = env.place.copy_in, env.place.copy_out
         self.kernels: list[Any] = [None] * len(nodes)
         self.definitions: list[OpDef | None] = [None] * len(nodes)
         self.is_async = bytearray(len(nodes))
@@ -312,6 +313,8 @@ class _Compiler:
         value = node.attrs["value"]
         if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype != object:
             value = value[()]
+        if self.plan.copy_in is not None:
+            value = self.plan.copy_in(value)
         self.values[i][0].slot = slot = self._new_slot()
         self.plan.template[slot] = value
 
@@ -371,7 +374,7 @@ class _Compiler:
         prefix = attrs["key"]
         target = _task_prefix(attrs["recv_device"])
         task = None if target == self.env.task else target
-        copy = self.env.place.copy_out
+        copy = self.plan.copy_out
         if copy is None and task is not None and node.inputs and self.tainted[node.inputs[0][0]]:
             copy = keep
         free = tuple(set(dying.values())) or None
@@ -397,7 +400,7 @@ class _Compiler:
         self.pools[segment].extend(free or ())
         if node.op == "_Recv":
             prefix = node.attrs["key"]
-            plan.receives.append((prefix, prefix + "0:0", number, self.env.place.copy_in))
+            plan.receives.append((prefix, prefix + "0:0", number, plan.copy_in))
         elif node.op == "_Arg":
             plan.receives.append(("", "", number, node.attrs["index"]))
         else:

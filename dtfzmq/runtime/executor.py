@@ -113,6 +113,8 @@ class Run:
         """Begin; `done` may come before this returns."""
         feeds = self.feeds
         args = [] if isinstance(feeds, Feeds) else [as_feed(value) for value in feeds]
+        if self.plan.copy_in is not None:
+            args = list(map(self.plan.copy_in, args))
         self.open(self.plan, args, 0, 0, self._ended)
         self._go_on()
 
@@ -137,7 +139,8 @@ class Run:
 
     def fetched(self, index: int, value: Any) -> None:
         """A fetch of a partial run is there."""
-        self._fetched.append((index, value))
+        copy = self.plan.copy_out
+        self._fetched.append((index, value if copy is None else copy(value)))
 
     def begin(self, frame: Frame, kind: int, fn: Any, inputs: list[Any], number: int) -> None:
         """Start an asynchronous op."""
@@ -333,7 +336,8 @@ class Run:
         frame.end([slots[slot] for slot, _ in plan.fetches])
 
     def _ended(self, results: list[Any]) -> None:
-        self.results = results
+        copy = self.plan.copy_out
+        self.results = results if copy is None else list(map(copy, results))
 
     # -- ends ---------------------------------------------------------------------------------------------------------
 
@@ -430,7 +434,8 @@ class Run:
 
         def take(value: Any) -> None:
             ctx.off_cancel(token)
-            done(value)
+            copy = self.plan.copy_in
+            done(value if copy is None else copy(value))
 
         assert isinstance(self.feeds, Feeds)
         self.feeds.wait(index, take)

@@ -11,7 +11,7 @@ nodes depend on, which wait for a part of the same, have run.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,8 @@ class Plan:
         "asyncs",
         "busy_s",
         "chunks",
+        "copy_in",
+        "copy_out",
         "dependents",
         "device",
         "feeds",
@@ -74,6 +76,9 @@ class Plan:
     def __init__(self, device: str, task: str) -> None:
         self.device = device
         self.task = task
+        # What values pass on their way to the device and back; None where they are numpy's.
+        self.copy_in: Callable[[Any], Any] | None = None
+        self.copy_out: Callable[[Any], Any] | None = None
         self.template: list[Any] = []
         self.feeds: list[tuple[int, int]] = []
         self.fetches: list[tuple[int, int]] = []

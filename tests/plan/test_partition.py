@@ -11,7 +11,7 @@ from dtfzmq.base import errors
 from dtfzmq.graph.node import Node, Subgraph
 from dtfzmq.plan.part import Part
 from dtfzmq.plan.partition import partition_by_device, partition_by_task
-from dtfzmq.plan.verify import RULES, verify
+from dtfzmq.plan.verify import RULES, switch, verify
 from tests.runtime.programs import Builder, F
 
 A, B = "/job:a/replica:0/task:0/device:CPU:0", "/job:b/replica:0/task:0/device:CPU:0"
@@ -177,3 +177,16 @@ def test_verify_catches(rule: str) -> None:
 
 def test_every_rule_has_its_planted_problem() -> None:
     assert {rule for rule, _ in RULES["partition"]} == set(PLANTED)
+
+
+def test_every_pass_checks_itself_when_switched_on() -> None:
+    b = Builder()
+    b.nodes.append(Node("n", "NoOp", (), (), "/job:a", {}, ()))
+    before = switch(True)
+    try:
+        with pytest.raises(errors.InternalError, match="After device: node 'n'"):
+            partition_by_device(b.nodes, A, lambda device: 1)
+        switch(False)
+        assert partition_by_device(b.nodes, A, lambda device: 1)
+    finally:
+        switch(before)

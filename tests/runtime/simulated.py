@@ -19,7 +19,6 @@ from dtfzmq.plan.part import Part
 from dtfzmq.plan.partition import partition_by_device, partition_by_task
 from dtfzmq.plan.place import Placer
 from dtfzmq.plan.prune import prune
-from dtfzmq.plan.verify import verify
 from dtfzmq.runtime.compile import compile_function, compile_nodes
 from dtfzmq.runtime.device import make_devices
 from dtfzmq.runtime.executor import Feeds, Run
@@ -134,8 +133,6 @@ class Step:
         for part in parts:
             task = cluster.tasks[part.task]
             shares = partition_by_device(part.nodes, task.devices[0].name, lambda d: 7)
-            for nodes in shares.values():
-                verify("device", nodes)
             for device, nodes in shares.items():
                 plan = compile_nodes(nodes, task.envs[device], partial is not None)
                 plan.busy_s = cluster.busy_s
@@ -228,13 +225,8 @@ class Cluster:
         targets: Sequence[int] = (),
     ) -> list[Part]:
         pruned = prune(self.nodes, feeds, fetches, targets)
-        verify("prune", pruned.nodes)
         self.placer.place(pruned)
-        verify("place", pruned.nodes)
-        parts = partition_by_task(pruned.nodes, self.home, lambda device: 7)
-        for part in parts:
-            verify("partition", part.nodes)
-        return parts
+        return partition_by_task(pruned.nodes, self.home, lambda device: 7)
 
     def run(
         self,

@@ -11,6 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtfzmq.base import dtypes, errors
+from dtfzmq.runtime.compile import compile_function
+from dtfzmq.runtime.device import Device, register
+from dtfzmq.runtime.kernel_env import KernelEnv
 from tests.runtime.programs import Builder, F, Program, stripped
 from tests.runtime.running import TASK  # noqa: F401  (declares test ops)
 from tests.runtime.simulated import Cluster, Step
@@ -202,3 +205,38 @@ def test_uninitialised_variable_read_elsewhere() -> None:
     cluster.extend(b.nodes)
     with pytest.raises(errors.FailedPreconditionError, match="Attempting to use uninitialized value v"):
         cluster.run([out])
+
+
+def test_values_pass_the_copy_hooks_of_their_device() -> None:
+    moved: list[str] = []
+
+    @register
+    class Fake(Device):
+        """Its values are numpy's, in a list of one."""
+
+        type = "FAKE"
+
+        @staticmethod
+        def copy_in(value: Any) -> Any:
+            moved.append("in")
+            return [value]
+
+        @staticmethod
+        def copy_out(value: Any) -> Any:
+            moved.append("out")
+            return value[0]
+
+    fake = Fake("/job:a/replica:0/task:0", 0, 7)
+    b = Builder()
+    x, near, const = b.placeholder(name="x"), b.const(2.0, A + "/cpu:0"), b.const(5.0, fake.name)
+    come = b.add("Identity", [near], device=fake.name)
+    fed = b.add("Identity", [x], device=fake.name)
+    back = b.binary("Add", come, b.add("Identity", [const], device=A + "/cpu:0"), A + "/cpu:0")
+    cluster = Cluster({"a": 1})
+    task = cluster.tasks[fake.task]
+    task.devices.append(fake)
+    task.envs[fake.name] = KernelEnv(fake, task.resources, compile_function)
+    cluster.placer.devices.learn(fake.task, [d.name for d in task.devices])
+    cluster.extend(b.nodes)
+    assert cluster.run([back, fed], {x: np.float64(3)}) == [7, 3]
+    assert sorted(moved) == ["in"] * 3 + ["out"] * 3
