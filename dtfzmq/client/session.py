@@ -246,8 +246,15 @@ class BaseSession:
             nodes = serial.graph_nodes(graph, self._sent)
             plain, arrays = (nodes, []) if self._connection.local else serial.nodes_to_wire(nodes)
             if not self._handle:
+                if self._closed:
+                    raise errors.CancelledError(None, None, _CLOSED)
                 created = self._ask(m.CreateSession(plain, arrays, self._config.to_plain()), limit)
                 self._handle, self._version = created.handle, created.version
+                if self._closed:
+                    # `close` came meanwhile and knew no handle: the session that it could not end ends here
+                    with self._loop.held():
+                        self._connection.tell(m.CloseSession(created.handle))
+                    raise errors.CancelledError(None, None, _CLOSED)
             else:
                 self._version = self._ask(m.ExtendSession(self._handle, self._version, plain, arrays), limit).version
             self._sent += len(nodes)
