@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import logging
 import random
@@ -17,7 +18,9 @@ from dtfzmq.wire.hello import Who
 from dtfzmq.wire.lane import Channel
 from dtfzmq.wire.link import NEW, UP, Link
 from dtfzmq.wire.offer import Offer
+from dtfzmq.wire.segments import Segments, supported
 from dtfzmq.wire.settings import LinkSettings
+from dtfzmq.wire.shared import Sharing
 from dtfzmq.wire.transport import BULK, CONTROL, Lane, Listener, Transport
 
 _log = logging.getLogger("dtfzmq")
@@ -125,6 +128,10 @@ class Endpoint:
         self._owing_timer: Any = None
         self._pool = BufferPool(self.settings.pool, self.settings.pool_age)
         self._pool_timer: Any = None
+        self._segments: Segments | None = None
+        if self.settings.shared_memory and supported():
+            self._segments = Segments(self.settings.pool)
+            self.me = dataclasses.replace(me, nonce=self._segments.nonce)
 
     # -- for the owner ------------------------------------------------------------------------------------------------
 
@@ -135,8 +142,7 @@ class Endpoint:
         """
         self._listener = self.transport.listen(address, self._accept)
         bound = advertised or self._listener.address
-        me = self.me
-        self.me = Who(me.name, me.incarnation, me.pid, me.host, bound, me.nonce, me.version)
+        self.me = dataclasses.replace(self.me, address=bound)
         return bound
 
     def link(self, name: str, addresses: Sequence[str] = ()) -> Link:
@@ -186,12 +192,19 @@ class Endpoint:
                 timer.cancel()
         if self._listener is not None:
             self._listener.close()
+        if self._segments is not None:
+            self._segments.close()
 
     # -- for links and channels ---------------------------------------------------------------------------------------
 
     def cluster_for_hello(self) -> dict[str, list[str]]:
         """What a hello tells of the cluster."""
         return dict(self.known_tasks)
+
+    def sharing(self, link: Link, who: Who) -> Sharing | None:
+        """The shared memory of a link, if its peer is proven to be on this host."""
+        pid = self._segments.prove(who.nonce) if self._segments is not None and who.nonce else 0
+        return Sharing(link, self._segments, pid) if self._segments is not None and pid else None
 
     def memory(self, nbytes: int) -> Bytes:
         """Memory for a large tensor that comes. Raises MemoryError."""

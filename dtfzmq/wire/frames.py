@@ -25,12 +25,13 @@ REPLY = 17  # id, body
 FAILURE = 18  # id, error
 TELL = 19  # body
 PUSH = 20  # step, keys, descriptors
-ANNOUNCE = 21  # transfer, step, key, descriptor, segment or None
-GRANT = 22  # transfer, way: 0 by the bulk lane, 1 taken from shared memory
+ANNOUNCE = 21  # transfer, step, key, descriptor, whether it can come by shared memory
+GRANT = 22  # transfer, way: 0 by the bulk lane, 1 by shared memory
 REFUSE = 23  # transfer, reason, whether it is only that the step is over
 REVOKE = 24  # transfers
 CANCEL = 25  # id
 RELEASE = 26  # transfers whose segment the receiver lets go of
+SHARED = 27  # transfer, descriptor of the segment that holds it, -1: it must come by the lane
 
 _SHAPES: dict[int, list[tuple[type, ...]]] = {
     HELLO: [(list,)],
@@ -47,12 +48,13 @@ _SHAPES: dict[int, list[tuple[type, ...]]] = {
     FAILURE: [(int, int, int, dict)],
     TELL: [(int, int, list)],
     PUSH: [(int, int, int, list, list)],
-    ANNOUNCE: [(int, int, int, int, str, list, type(None)), (int, int, int, int, str, list, list)],
+    ANNOUNCE: [(int, int, int, int, str, list, bool)],
     GRANT: [(int, int, int, int)],
     REFUSE: [(int, int, int, str, bool)],
     REVOKE: [(int, int, list)],
     CANCEL: [(int, int, int)],
     RELEASE: [(int, int, list)],
+    SHARED: [(int, int, int, int)],
 }
 # Types of a whole header, the kind included: one look-up proves the usual one.
 _EXACT = {kind: frozenset((int, *shape) for shape in shapes) for kind, shapes in _SHAPES.items()}

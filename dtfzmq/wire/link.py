@@ -174,6 +174,8 @@ class Link(Traffic):
         """A lane is live."""
         self.peer = who
         self.incarnation = who.incarnation
+        if self.sharing is None:
+            self.sharing = self.endpoint.sharing(self, who)
         if channel.dialled:
             self._diallers[channel.kind].succeeded(channel)
         lanes = self.bulks if channel.kind == BULK else self.controls
@@ -407,6 +409,8 @@ class Link(Traffic):
         self.controls.clear()
         self.bulks.clear()
         self.endpoint.link_lost(self)
+        if self.sharing is not None:
+            self.sharing.close()
         steps, self.steps = self.steps, set()
         self.outbox.clear()
         self.sending.clear()

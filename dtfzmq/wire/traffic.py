@@ -17,6 +17,7 @@ from dtfzmq.wire.calls import Awaited, Call, Done, Reply, complete
 from dtfzmq.wire.message import WireError
 from dtfzmq.wire.numbers import Inbox, Message, Outbox
 from dtfzmq.wire.offer import Offer
+from dtfzmq.wire.shared import BY_LANE, BY_SEGMENT, Sharing
 from dtfzmq.wire.transfer import Array, Incoming, Sending, as_bytes
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class Traffic(abc.ABC):
         self.controls: list[Channel] = []
         self.bulks: list[Channel] = []
         self.steps: set[int] = set()
+        #: Set while both ends are proven to be on one host.
+        self.sharing: Sharing | None = None
         self.error: errors.OpError | None = None
         self.bytes_out = 0
         self.bytes_in = 0
@@ -65,6 +68,8 @@ class Traffic(abc.ABC):
             frames.REFUSE: self._on_refuse,
             frames.REVOKE: self._on_revoke,
             frames.CANCEL: self._on_cancel,
+            frames.SHARED: self._on_shared,
+            frames.RELEASE: self._on_release,
         }
 
     # -- sending ------------------------------------------------------------------------------------------------------
@@ -130,7 +135,7 @@ class Traffic(abc.ABC):
         self.outbox.forget(step)
         dropped = self.sending.drop_step(step) if self.sending.all else ()
         if dropped and self.error is None:
-            self._post_plain(frames.REVOKE, [item.id for item in dropped])
+            self.post_plain(frames.REVOKE, [item.id for item in dropped])
 
     def _large(self, step: int, key: str, array: Array) -> bool:
         """Announce a tensor if it is above the limit; strings are measured by writing them."""
@@ -138,13 +143,14 @@ class Traffic(abc.ABC):
         if data.size <= self.settings.inline_limit:
             return False
         item = self.sending.announce(step, key, data, True)
-        self.post(Message(frames.ANNOUNCE, (item.id, step, key, descriptor, None), None, step))
+        self.post(Message(frames.ANNOUNCE, (item.id, step, key, descriptor, self.sharing is not None), None, step))
         return True
 
     def _post_push(self, step: int, keys: list[str], values: list[Any]) -> None:
         self.post(Message(frames.PUSH, (step, keys), values, step, sum(v.nbytes for v in values)))
 
-    def _post_plain(self, kind: int, *fields: Any) -> None:
+    def post_plain(self, kind: int, *fields: Any) -> None:
+        """Send a numbered message of plain fields."""
         self.post(Message(kind, fields))
 
     def write(self, item: Message, number: int, reference: bool) -> list[Any]:
@@ -212,7 +218,7 @@ class Traffic(abc.ABC):
             if call is not None:
                 call.finish(None, error)
         elif item.kind == frames.REPLY:
-            self._post_plain(frames.FAILURE, item.fields[0], errors.to_wire(error))
+            self.post_plain(frames.FAILURE, item.fields[0], errors.to_wire(error))
         elif item.step:
             self._guarded(self.endpoint.push_lost, self, item.step, error)
         else:
@@ -227,8 +233,8 @@ class Traffic(abc.ABC):
             return
         dropped = [n for n in call.transfers if self.sending.drop(n) is not None]
         if dropped:
-            self._post_plain(frames.REVOKE, dropped)
-        self._post_plain(frames.CANCEL, call.id)
+            self.post_plain(frames.REVOKE, dropped)
+        self.post_plain(frames.CANCEL, call.id)
 
     def _call_late(self, call: Call) -> None:
         if self.calls.get(call.id) is call:
@@ -246,7 +252,7 @@ class Traffic(abc.ABC):
     def answer_error(self, number: int, error: errors.OpError) -> None:
         """For Reply: send an error."""
         if self.serving.pop(number, None) is not None and self.error is None:
-            self._post_plain(frames.FAILURE, number, errors.to_wire(error))
+            self.post_plain(frames.FAILURE, number, errors.to_wire(error))
 
     # -- receiving ----------------------------------------------------------------------------------------------------
 
@@ -369,17 +375,21 @@ class Traffic(abc.ABC):
             self._guarded(self.endpoint.service.on_push, self, step, key, value)
 
     def _on_announce(self, header: list[Any], frame_list: Sequence[Any]) -> None:
-        number, step, key, descriptor, segment = header[3:8]
+        number, step, key, descriptor, by_segment = header[3:8]
         try:
-            incoming = Incoming(number, step, key, descriptor, segment, self.settings.max_tensor)
+            incoming = Incoming(number, step, key, descriptor, by_segment, self.settings.max_tensor)
         except errors.OpError as exc:
-            self._post_plain(frames.REFUSE, number, exc.message, False)
+            self.post_plain(frames.REFUSE, number, exc.message, False)
             return
         offer = Offer(self, incoming)
         self.offers[number] = offer
         self._guarded(self.endpoint.service.on_announce, self, step, key, offer)
 
     def _on_grant(self, header: list[Any], frame_list: Sequence[Any]) -> None:
+        item = self.sending.all.get(header[3])
+        if item is not None and header[4] == BY_SEGMENT and self.sharing is not None:
+            self.sharing.share(item)
+            return
         self.sending.grant(header[3])
         self.pump_bulk()
 
@@ -400,6 +410,31 @@ class Traffic(abc.ABC):
             if offer is not None:
                 self._guarded(offer.lost, errors.CancelledError(None, None, f"{self.title()} took a tensor back."))
 
+    def _on_shared(self, header: list[Any], frame_list: Sequence[Any]) -> None:
+        number, fd = header[3], header[4]
+        incoming = self.incoming.get(number)
+        sharing = self.sharing
+        if incoming is None or sharing is None:
+            if fd >= 0:
+                self.post_plain(frames.RELEASE, [number])
+            return
+        incoming.by_segment = False
+        if fd < 0:
+            self.grant(incoming)
+            return
+        try:
+            array = sharing.receive(incoming, fd)
+        except (OSError, ValueError) as exc:
+            self.refuse(incoming, f"its segment cannot be mapped: {exc}", False)
+            self._transfer_failed(incoming, errors.UnavailableError(None, None, f"{self.route()}: {exc}."))
+            return
+        self._came(incoming, array)
+
+    def _on_release(self, header: list[Any], frame_list: Sequence[Any]) -> None:
+        for number in header[3]:
+            if self.sharing is not None and type(number) is int:
+                self.sharing.released(number)
+
     def _unreadable(self, exc: Exception) -> errors.OpError:
         return errors.InvalidArgumentError(None, None, f"{self.route()}: a message cannot be read ({exc}).")
 
@@ -413,6 +448,10 @@ class Traffic(abc.ABC):
 
     def grant(self, incoming: Incoming) -> None:
         """For Offer: reserve memory and ask for the bytes."""
+        if incoming.by_segment and self.sharing is not None:
+            self.incoming[incoming.id] = incoming
+            self.post_plain(frames.GRANT, incoming.id, BY_SEGMENT)
+            return
         try:
             incoming.reserve(self.endpoint.memory(incoming.nbytes))
         except (MemoryError, ValueError):
@@ -421,7 +460,7 @@ class Traffic(abc.ABC):
             self._transfer_failed(incoming, errors.ResourceExhaustedError(None, None, f"{self.route()}: {why}."))
             return
         self.incoming[incoming.id] = incoming
-        self._post_plain(frames.GRANT, incoming.id, 0)
+        self.post_plain(frames.GRANT, incoming.id, BY_LANE)
         if not self.bulks:
             self.pump_bulk()  # the side with an address to dial opens the lane
 
@@ -430,7 +469,7 @@ class Traffic(abc.ABC):
         self.incoming.pop(incoming.id, None)
         self.offers.pop(incoming.id, None)
         if self.error is None:
-            self._post_plain(frames.REFUSE, incoming.id, reason, over)
+            self.post_plain(frames.REFUSE, incoming.id, reason, over)
 
     def _transfer_failed(self, incoming: Incoming, error: Exception) -> None:
         self.offers.pop(incoming.id, None)
@@ -451,13 +490,16 @@ class Traffic(abc.ABC):
         incoming.taken += nbytes
         if incoming.taken < incoming.nbytes:
             return False
-        del self.incoming[number]
-        self.offers.pop(number, None)
-        array = incoming.finish()
+        self._came(incoming, incoming.finish())
+        return True
+
+    def _came(self, incoming: Incoming, array: Array) -> None:
+        del self.incoming[incoming.id]
+        self.offers.pop(incoming.id, None)
         deliver, incoming.deliver = incoming.deliver, None
+        incoming.failed = None
         if deliver is not None:
             self._guarded(deliver, array)
-        return True
 
     # -- given by Link ------------------------------------------------------------------------------------------------
 
@@ -498,7 +540,7 @@ class _Waiting:
         """Have an announced tensor sent. Raises WireError, UnimplementedError."""
         if type(descriptor) is not list or len(descriptor) != 4 or type(descriptor[3]) is not int:
             raise WireError("the descriptor of an announced tensor is malformed")
-        incoming = Incoming(descriptor[3], 0, "", descriptor, None, self._link.settings.max_tensor)
+        incoming = Incoming(descriptor[3], 0, "", descriptor, False, self._link.settings.max_tensor)
         incoming.deliver = deliver
         incoming.failed = self.give_up
         self._fetched.append(incoming)

@@ -26,7 +26,7 @@ class Outgoing:
     `step` is the step of a push; a tensor of a request or reply has a negative number of its own, to take its turn.
     """
 
-    __slots__ = ("confirmed", "data", "frozen", "granted", "id", "key", "nbytes", "segment", "sent", "step")
+    __slots__ = ("confirmed", "data", "frozen", "granted", "id", "key", "nbytes", "sent", "step")
 
     def __init__(self, number: int, step: int, key: str, data: Bytes, frozen: bool) -> None:
         self.id = number
@@ -38,7 +38,6 @@ class Outgoing:
         self.granted = False
         self.sent = 0
         self.confirmed = 0
-        self.segment: Any = None
 
 
 class Sending:
@@ -140,6 +139,7 @@ class Incoming:
     """A tensor that the peer announced. `memory` is there from the grant on; `taken` bytes of it are written."""
 
     __slots__ = (
+        "by_segment",
         "deliver",
         "failed",
         "id",
@@ -147,21 +147,20 @@ class Incoming:
         "memory",
         "name",
         "nbytes",
-        "segment",
         "shape",
         "step",
         "taken",
         "view",
     )
 
-    def __init__(self, number: int, step: int, key: str, descriptor: Any, segment: Any, limit: int) -> None:
+    def __init__(self, number: int, step: int, key: str, descriptor: Any, by_segment: bool, limit: int) -> None:
         self.name, self.shape, self.nbytes = tensors.measure(descriptor, limit)
         if self.nbytes == 0:
             raise WireError("an empty tensor was announced")
         self.id = number
         self.step = step
         self.key = key
-        self.segment = segment
+        self.by_segment = by_segment
         self.memory: Bytes | None = None
         self.view: memoryview | None = None
         self.taken = 0
