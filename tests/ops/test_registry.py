@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import msgpack
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 from dtfzmq.base import dtypes
+from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph import opdef, registry
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Graph, Operation, Tensor
@@ -21,7 +21,6 @@ from tests.kit.evaluate import Env, evaluate, run_nodes
 
 DECLARED = [d for d in registry.all_ops() if d.name in families.DECLARED]
 KNOWN_TO_THE_COMPILER = {d.name for d in DECLARED if d.kernel is None and d.make is None and d.start is None}
-CASES = [pytest.param(d, sample, id=f"{d.name}-{i}") for d in DECLARED for i, sample in enumerate(d.samples)]
 
 
 def _build(definition, sample):
@@ -42,8 +41,7 @@ def _build(definition, sample):
     return inputs, outputs, made
 
 
-@pytest.mark.parametrize("definition", DECLARED, ids=lambda d: d.name)
-def test_declaration_is_whole(definition):
+def check_declaration_is_whole(definition):
     assert definition.samples or definition.name in families.WITHOUT_SAMPLES, f"{definition.name} has no samples"
     assert callable(definition.grad) or isinstance(definition.grad, registry.NO_GRAD), definition.name
     if not callable(definition.grad):
@@ -52,8 +50,7 @@ def test_declaration_is_whole(definition):
     assert len(kernels) == (0 if definition.name in families.WITHOUT_KERNEL else 1), definition.name
 
 
-@pytest.mark.parametrize("definition, sample", CASES)
-def test_shape_and_dtype(definition, sample):
+def check_shape_and_dtype(definition, sample):
     with Graph().as_default():
         inputs, outputs, made = _build(definition, sample)
         if sample.fails is not None:
@@ -74,8 +71,7 @@ def test_shape_and_dtype(definition, sample):
             np.testing.assert_array_equal(before, t.op.attrs["value"], err_msg=f"{definition.name} wrote to an input")
 
 
-@pytest.mark.parametrize("definition, sample", CASES)
-def test_unknown_shapes_do_not_contradict(definition, sample):
+def check_unknown_shapes_do_not_contradict(definition, sample):
     if sample.fails is not None or definition.name in families.WITHOUT_KERNEL:
         return
     with Graph().as_default() as graph:
@@ -98,8 +94,7 @@ def test_unknown_shapes_do_not_contradict(definition, sample):
                 assert t.shape.is_compatible_with(np.shape(value)), (t, np.shape(value))
 
 
-@pytest.mark.parametrize("definition, sample", CASES)
-def test_out_argument(definition, sample):
+def check_out_argument(definition, sample):
     if not definition.out or sample.fails is not None:
         return
     with Graph().as_default() as graph:
@@ -128,8 +123,7 @@ def _normal(rng, shape, t):
     return real + 1j * rng.standard_normal(shape) if t.dtype.is_complex else real
 
 
-@pytest.mark.parametrize("definition, sample", CASES)
-def test_gradient(definition, sample):
+def check_gradient(definition, sample):
     """One random projection of the Jacobian against central differences, in float64 or complex128.
 
     The gradient with respect to a complex z is d/dx + i d/dy, so the change along a direction d is Re(conj(g) d).
@@ -174,8 +168,7 @@ def test_gradient(definition, sample):
         assert analytic == pytest.approx(numeric, rel=2e-4, abs=2e-5), definition.name
 
 
-@pytest.mark.parametrize("definition, sample", CASES)
-def test_survives_the_wire(definition, sample):
+def check_survives_the_wire(definition, sample):
     if sample.fails is not None or definition.name in families.WITHOUT_KERNEL:
         return
     with Graph().as_default() as graph:
@@ -210,7 +203,7 @@ def test_a_missing_sample_is_named():
         make = start = None
 
     with pytest.raises(AssertionError, match="Bare has no samples"):
-        test_declaration_is_whole(Bare)
+        check_declaration_is_whole(Bare)
 
 
 def _retyped(definition, sample, dtype):
@@ -233,13 +226,12 @@ def _retyped(definition, sample, dtype):
     return registry.Sample(*args, **sample.attrs)
 
 
-@pytest.mark.parametrize("definition", DECLARED, ids=lambda d: d.name)
-def test_results_keep_their_type(definition):
+def check_results_keep_their_type(definition, sample):
     """float32 in, float32 out, whatever numpy would promote to; so for the other types that the signature allows."""
     if definition.name in families.WITHOUT_KERNEL:
         return
     types = [dtypes.as_dtype(n) for n in ("float32", "float16", "bfloat16", "int32", "uint8", "complex64")]
-    for sample, dtype in itertools.product(definition.samples, types):
+    for dtype in types:
         other = _retyped(definition, sample, dtype)
         if other is None or sample.fails is not None:
             continue
@@ -248,3 +240,41 @@ def test_results_keep_their_type(definition):
             for t, value in zip(outputs, evaluate(outputs) if outputs else []):
                 if t.dtype.is_numpy_compatible:
                     assert dtypes.of_array(np.asarray(value)) is t.dtype.base_dtype, (t, np.asarray(value).dtype)
+
+
+@pytest.mark.parametrize("definition", DECLARED, ids=lambda d: d.name)
+def test_op(definition):
+    """One test per op, so that the op is named in what fails; a failing sample is named by its number."""
+    check_declaration_is_whole(definition)
+    checks = (
+        check_shape_and_dtype,
+        check_unknown_shapes_do_not_contradict,
+        check_out_argument,
+        check_gradient,
+        check_survives_the_wire,
+        check_results_keep_their_type,
+    )
+    for i, sample in enumerate(definition.samples):
+        for check in checks:
+            try:
+                check(definition, sample)
+            except Exception as error:
+                raise AssertionError(f"{check.__name__}: sample {i} of {definition.name}: {error}") from error
+
+
+@pytest.mark.parametrize(
+    "field, wrong",
+    [
+        ("grad", lambda n, g: (g,)),
+        ("shape", lambda n: [TensorShape([7])]),
+        ("kernel", lambda x, out=None: np.exp(x).astype(np.float32)),
+        ("kernel", lambda x, out=None: np.exp(x, out=x)),
+        ("samples", ()),
+    ],
+    ids=["gradient", "shape", "type", "writes to its input", "no samples"],
+)
+def test_a_wrong_declaration_is_caught(monkeypatch, field, wrong):
+    definition = registry.lookup("Exp")
+    monkeypatch.setattr(definition, field, wrong)
+    with pytest.raises(AssertionError, match="Exp"):
+        test_op(definition)
