@@ -106,6 +106,8 @@ class Run:
         self._sends: list[tuple[Any, str, Any]] = []
         self._receives: list[tuple[str, Frame, int, Any]] = []
         self._fetched: list[tuple[int, Any]] = []
+        # Calls of `_dispatch_and_end` that are on their way: the run has not ended before they came.
+        self._undispatched = 0
         self._flushed_s = 0.0
         self._busy_s = 0.0
 
@@ -135,7 +137,9 @@ class Run:
             if now - self._flushed_s > FLUSH_S:
                 self._flushed_s = now
                 sends, self._sends = self._sends, []
-                self.ctx.loop.call_soon(self._dispatch, sends, [], [])
+                with self._lock:
+                    self._undispatched += 1
+                self.ctx.loop.call_soon(self._dispatch_and_end, sends, [], [])
 
     def fetched(self, index: int, value: Any) -> None:
         """A fetch of a partial run is there."""
@@ -248,9 +252,10 @@ class Run:
                         sends, self._sends = self._sends, []
                         receives, self._receives = self._receives, []
                         fetched, self._fetched = self._fetched, []
-                        over = self._is_over()
+                        call = bool(sends or receives or fetched or self._is_over())
+                        self._undispatched += call
                         self._active = False
-                    if sends or receives or fetched or over:
+                    if call:
                         self.ctx.loop.call_soon(self._dispatch_and_end, sends, receives, fetched)
                     return False
         finally:
@@ -366,7 +371,7 @@ class Run:
 
     def _end_if_over(self) -> None:
         done = self.done
-        if done is None or not self._is_over():
+        if done is None or self._active or self._undispatched or not self._is_over():
             return
         self.done = None
         self.feeds = ()
@@ -389,6 +394,8 @@ class Run:
 
     def _dispatch_and_end(self, sends: list[Any], receives: list[Any], fetched: list[Any]) -> None:
         self._dispatch(sends, receives, fetched)
+        with self._lock:
+            self._undispatched -= 1
         self._end_if_over()
 
     def _dispatch(self, sends: list[Any], receives: list[Any], fetched: list[Any]) -> None:

@@ -248,3 +248,28 @@ def test_devices_are_made_as_device_count_says() -> None:
     assert len(make_devices(TASK, {"cpu": 0}, 1)) == 1 and isinstance(make_devices(TASK, {}, 1)[0], Device)
     with pytest.raises(errors.InvalidArgumentError, match="Unknown device type 'TPU'"):
         make_devices(TASK, {"TPU": 1}, 1)
+
+
+def test_a_run_ends_after_what_it_sent_has_left() -> None:
+    events: list[str] = []
+
+    class Link:
+        def push(self, step: int, items: list[tuple[str, Any]]) -> None:
+            events.append("pushed")
+
+    there = "/job:other/replica:0/task:0/device:CPU:0"
+    here = f"{TASK}/device:CPU:0"
+    b = Builder()
+    x = b.add("_Recv", [], device=here, key=f"{there};7;{here};in;", send_device=there, recv_device=here)
+    b.add("_Send", [b.const(1.0)], (), here, key=f"{here};7;{there};out;", send_device=here, recv_device=there)
+    plan = compiled(b, x)
+    loop, exchange = SimLoop(), Exchange()
+    ctx = StepContext(1, loop, loop, exchange, lambda task: Link())
+    plan.busy_s = 1.0
+    Run(plan, ctx, [], lambda results, error: events.append("done")).start()
+    loop.run(1)  # the runner's part; what it sends waits for the baton
+    plan.busy_s = 0.0
+    exchange.send(f"{there};7;{here};in;0:0", np.float64(1))
+    assert events == []
+    loop.run()
+    assert events == ["pushed", "done"]
