@@ -17,7 +17,7 @@ from dtfzmq.runtime.executor import Feeds, Run
 from dtfzmq.runtime.step import StepContext
 from tests.runtime.programs import Builder, F
 from tests.runtime.running import CALLS, GATES, TASK, Started, compiled, declare, env, open_gate
-from tests.runtime.simulated import Cluster, SimLoop, Step
+from tests.runtime.simulated import Cluster, Exchange, SimLoop, Step
 
 
 @pytest.fixture(autouse=True)
