@@ -8,8 +8,6 @@ from typing import Any
 import jsonschema
 import referencing
 
-from dtfzmq.wire.message import all_messages
-
 
 class Checker:
     """Validates bodies of messages, as `wire.codec.body` makes them, with jsonschema."""
@@ -19,8 +17,9 @@ class Checker:
         resources = [(schema["$id"], referencing.Resource.from_contents(schema)) for schema in documents.values()]
         registry: Any = referencing.Registry().with_resources(resources)
         self._validators = {
-            cls.__name__: jsonschema.Draft202012Validator(documents[f"messages/{cls.__name__}.json"], registry=registry)
-            for cls in all_messages()
+            schema["title"]: jsonschema.Draft202012Validator(schema, registry=registry)
+            for name, schema in documents.items()
+            if name.startswith("messages/")
         }
 
     def check_schemas(self) -> None:
