@@ -19,6 +19,8 @@ from dtfzmq.ops import (
     complex,
     constants,
     control,
+    conv,
+    conv_layers,
     decompositions,
     diag,
     elementwise,
@@ -39,6 +41,7 @@ from dtfzmq.ops import (
     sendrecv,
     shaping,
     slicing,
+    special,
     state,
     training,
 )
@@ -59,6 +62,7 @@ FAMILIES: Final = (
     indexed_slices,
     activations,
     nn,
+    conv,
     losses,
     random,
     branching,
@@ -71,6 +75,7 @@ FAMILIES: Final = (
     bitwise_ops,
     diag,
     decompositions,
+    special,
 )
 
 
@@ -105,10 +110,11 @@ _NAMESPACES: Final[dict[str, tuple[Any, ...]]] = {
         control,
         complex,
         diag,
+        special,
     ),
-    "math": (reductions, math, elementwise, complex),
+    "math": (reductions, math, elementwise, complex, special),
     "bitwise": (math, bitwise_ops),
-    "nn": (nn,),
+    "nn": (nn, conv_layers),
     "losses": (losses,),
     "linalg": (diag,),
 }
