@@ -33,7 +33,8 @@ class Sharing:
         self._link = link
         self._segments = segments
         self._pid = pid
-        self.lent: dict[int, Segment] = {}
+        #: Segments by transfer, with the step that each is for.
+        self.lent: dict[int, tuple[Segment, int]] = {}
         self.borrowed: dict[int, weakref.ref[Any]] = {}
 
     # -- the sender ---------------------------------------------------------------------------------------------------
@@ -58,15 +59,16 @@ class Sharing:
             link.loop.call_soon(self._copy, item, segment, end)
             return
         link.bytes_out += item.nbytes
-        self.lent[item.id] = segment
+        self.lent[item.id] = segment, item.step
         link.sending.drop(item.id)
         link.post_plain(frames.SHARED, item.id, segment.fd)
 
-    def released(self, number: int) -> None:
-        """The receiver let go of a tensor."""
-        segment = self.lent.pop(number, None)
+    def released(self, number: int) -> int:
+        """The receiver let go of a tensor. Returns its step; 0 if it was not lent."""
+        segment, step = self.lent.pop(number, (None, 0))
         if segment is not None:
             self._segments.give(segment)
+        return step
 
     # -- the receiver -------------------------------------------------------------------------------------------------
 
@@ -89,7 +91,7 @@ class Sharing:
 
     def close(self) -> None:
         """The link is lost: what the peer leases is never written again."""
-        for segment in self.lent.values():
+        for segment, _ in self.lent.values():
             segment.discard()
         self.lent.clear()
         self.borrowed.clear()

@@ -394,12 +394,14 @@ class Traffic(abc.ABC):
         self.pump_bulk()
 
     def _on_refuse(self, header: list[Any], frame_list: Sequence[Any]) -> None:
-        item = self.sending.drop(header[3])
-        if item is not None and not header[5] and item.step > 0:
-            error = errors.ResourceExhaustedError(
-                None, None, f"{self.route()}: a tensor of {item.nbytes} bytes was refused ({header[4]})."
-            )
-            self._guarded(self.endpoint.push_lost, self, item.step, error)
+        number, reason, over = header[3:6]
+        item = self.sending.drop(number)
+        step = item.step if item is not None else 0
+        if item is None and self.sharing is not None:
+            step = self.sharing.released(number)
+        if step > 0 and not over:
+            error = errors.ResourceExhaustedError(None, None, f"{self.route()}: a tensor was refused ({reason}).")
+            self._guarded(self.endpoint.push_lost, self, step, error)
 
     def _on_revoke(self, header: list[Any], frame_list: Sequence[Any]) -> None:
         for number in header[3]:

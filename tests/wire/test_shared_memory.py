@@ -1,0 +1,156 @@
+"""Large tensors through shared memory: proof of the host, leases, segments of the dead."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dtfzmq.base import errors
+from dtfzmq.wire.segments import Segment, Segments
+from dtfzmq.wire.settings import LinkSettings
+from tests.kit.peer import Answering, CountMe, Forget, PushMe
+from tests.wire.test_zmq_links import TASK, Client, Peer
+
+SHARED = LinkSettings(limit=1.0, refused_limit=0.1, shared_memory=True)
+
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[Client, Client, Any]]:
+    server, client = Client(SHARED, name=TASK), Client(SHARED)
+    service = Answering()
+    service.endpoint = server.endpoint
+    server.endpoint.service = service
+    with server.loop.held():
+        bound = server.endpoint.bind("127.0.0.1:0")
+    yield server, client, client.link(bound)
+    client.close()
+    server.close()
+
+
+def leased(server: Client) -> list[Segment]:
+    with server.loop.held():
+        sharing = [link.sharing for link in server.endpoint.links() if link.sharing is not None]
+        return [segment for each in sharing for segment, _ in each.lent.values()]
+
+
+def lent(server: Client) -> int:
+    return len(leased(server))
+
+
+def take(client: Client, link: Any, step: int, nbytes: int) -> Any:
+    client.call(link, PushMe(step, nbytes))
+    value = client.loop.wait(client.expect_push(step), 10)
+    del client.pushed[step]
+    return value
+
+
+def test_a_pushed_tensor_is_a_lease_of_a_pooled_segment(pair: tuple[Client, Client, Any]) -> None:
+    server, client, link = pair
+    value = take(client, link, 1, 10 << 20)
+    assert (value == 1).all() and not value.flags.writeable
+    assert server.wait_for(lambda: lent(server) == 1)
+    first = leased(server)[0]
+    second = take(client, link, 2, 10 << 20)
+    assert (value == 1).all() and (second == 2).all(), "a leased segment is not written again"
+    del value, second
+    gc.collect()
+    assert server.wait_for(lambda: lent(server) == 0)
+    third = take(client, link, 3, 10 << 20)
+    assert server.wait_for(lambda: lent(server) == 1)
+    fds = {s.fd for s in leased(server)}
+    assert (third == 3).all() and first.fd >= 0 and len(fds) == 1
+    assert link.statistics().bytes_in < 40 << 20
+
+
+def test_segments_leased_by_a_lost_peer_are_discarded(pair: tuple[Client, Client, Any]) -> None:
+    server, client, link = pair
+    value = take(client, link, 1, 5 << 20)
+    assert server.wait_for(lambda: lent(server) == 1)
+    segment = leased(server)[0]
+    with client.loop.held():
+        link.close()
+    assert server.wait_for(lambda: not server.endpoint.links())
+    assert segment.fd == -1
+    assert (value == 1).all(), "what a receiver maps stays, whoever else is gone"
+
+
+def test_without_memory_for_a_segment_a_tensor_goes_by_the_lane(
+    pair: tuple[Client, Client, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, client, link = pair
+    client.call(link, CountMe())
+
+    def none(self: Segments, nbytes: int) -> Segment:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Segments, "take", none)
+    value = take(client, link, 1, 3 << 20)
+    assert (value == 1).all() and value.flags.writeable
+    assert lent(server) == 0
+
+
+def test_a_segment_that_cannot_be_mapped_fails_the_step(
+    pair: tuple[Client, Client, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, client, link = pair
+    client.call(link, CountMe())
+
+    def none(self: Segments, pid: int, fd: int, nbytes: int) -> Any:
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr(Segments, "map", none)
+    failed: list[Exception] = []
+    client.on_announce = lambda link, step, key, offer: offer.grant(lambda v: None, failed.append)  # type: ignore[method-assign]
+    client.call(link, PushMe(1, 3 << 20))
+    assert client.wait_for(lambda: bool(failed))
+    assert isinstance(failed[0], errors.UnavailableError) and "Cannot allocate memory" in str(failed[0])
+    assert server.wait_for(lambda: lent(server) == 0)
+
+
+def test_between_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    peer = Peer(TASK, "127.0.0.1:0", 1.0, "shared")
+    client = Client(SHARED)
+    link = client.link(peer.address, TASK)
+    for step in (1, 2, 3):
+        value = take(client, link, step, 20 << 20)
+        assert (value == step).all() and not value.flags.writeable
+        with client.loop.held():
+            link.tell(Forget(step))
+        del value
+    peer.process.kill()
+    client.close()
+    peer.close()
+
+
+def test_the_host_is_proven_by_mapping_and_by_nothing_else() -> None:
+    mine = Segments(1 << 20)
+    assert mine.prove(mine.nonce) == os.getpid()
+    pid, fd, secret = mine.nonce.split("/")
+    for lie in ("", "1/2", f"{pid}/{fd}/{'0' * 32}", f"{pid}/999999/{secret}", f"999999999/{fd}/{secret}"):
+        assert mine.prove(lie) == 0
+    assert mine.prove(f"../{fd}/{secret}") == 0
+    mine.close()
+    assert mine.prove(mine.nonce) == 0
+
+
+def test_a_warm_segment_is_used_again_and_the_pool_is_bounded() -> None:
+    mine = Segments(8192)
+    first = mine.take(5000)
+    assert first.size == 8192
+    mine.give(first)
+    assert mine.take(6000) is first
+    other = mine.take(8192)
+    mine.give(first)
+    mine.give(other)
+    assert other.fd == -1 and first.fd >= 0
+    assert np.array_equal(mine.map(os.getpid(), first.fd, 100), first.data[:100])
+    with pytest.raises(ValueError, match="too short"):
+        mine.map(os.getpid(), first.fd, 10_000)
+    mine.close()
+    assert first.fd == -1
