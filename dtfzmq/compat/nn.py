@@ -1,6 +1,29 @@
 """``tf.nn``: public names alone."""
 
 from dtfzmq.ops.clip import l2_normalize
+from dtfzmq.ops.conv_layers import (
+    atrous_conv2d,
+    atrous_conv2d_transpose,
+    conv1d,
+    conv1d_transpose,
+    conv2d,
+    conv2d_backprop_filter,
+    conv2d_backprop_input,
+    conv2d_transpose,
+    conv3d,
+    conv3d_backprop_filter,
+    conv3d_backprop_filter_v2,
+    conv3d_transpose,
+    conv_transpose,
+    convolution,
+    depthwise_conv2d,
+    depthwise_conv2d_backprop_filter,
+    depthwise_conv2d_backprop_input,
+    depthwise_conv2d_native,
+    depthwise_conv2d_native_backprop_filter,
+    depthwise_conv2d_native_backprop_input,
+    separable_conv2d,
+)
 from dtfzmq.ops.elementwise import sigmoid, tanh
 from dtfzmq.ops.matmul import l2_loss
 from dtfzmq.ops.nn import (
