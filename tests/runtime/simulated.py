@@ -120,6 +120,7 @@ class Step:
         self.left = 0
         self.contexts: dict[str, StepContext] = {}
         self.trace: list[Any] | None = None
+        self.ended: Callable[[], None] = lambda: None
 
     def start(
         self, parts: Sequence[Part], feeds: Sequence[Any], partial: Feeds | None = None, on_fetch: Any = None
@@ -127,7 +128,7 @@ class Step:
         cluster = self.cluster
         for part in parts:
             self.contexts[part.task] = StepContext(
-                1, cluster.loop, cluster.loop, Exchange(), lambda task: _Link(self, task), self.trace
+                1, cluster.loop, cluster.runner, Exchange(), lambda task: _Link(self, task), self.trace
             )
         runs = []
         for part in parts:
@@ -164,6 +165,8 @@ class Step:
             else:
                 for (_, index), value in zip(plan.fetches, results):
                     self.results[part.fetches[index]] = value
+            if self.left == 0:
+                self.ended()
 
         return done
 
@@ -198,7 +201,8 @@ class Cluster:
     """Tasks "/job:J/task:N" with one graph. `busy_s`: what plans are taken to need, which decides where they run."""
 
     def __init__(self, jobs: dict[str, int], devices: int = 1, soft: bool = False, seed: int | None = None) -> None:
-        self.loop = SimLoop()
+        self.loop: Any = SimLoop()
+        self.runner: Any = self.loop
         self.tasks: dict[str, Task] = {}
         for job, count in jobs.items():
             for index in range(count):

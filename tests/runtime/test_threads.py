@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 import sys
 import threading
 from collections.abc import Sequence
@@ -18,8 +19,9 @@ from dtfzmq.runtime.compile import compile_nodes
 from dtfzmq.runtime.executor import Run
 from dtfzmq.runtime.plan import Plan
 from dtfzmq.runtime.step import StepContext
-from tests.runtime.programs import Builder
+from tests.runtime.programs import Builder, Program, stripped
 from tests.runtime.running import CALLS, compiled, declare, env
+from tests.runtime.simulated import Cluster, Step
 
 
 @pytest.fixture(autouse=True)
@@ -163,3 +165,35 @@ def test_no_step_leaves_anything_behind(real: Real) -> None:
     gc.collect()
     assert sys.getrefcount(feed) == count
     assert len(gc.get_objects()) - before < 50
+
+
+def across(real: Real, cluster: Cluster, fetches: list[tuple[int, int]], targets: Sequence[int] = ()) -> list[Any]:
+    cluster.loop, cluster.runner = real.loop, real.pool
+    step, completion = Step(cluster, len(fetches)), Completion()
+    step.ended = lambda: completion.set(None)
+    with real.loop.held():
+        step.start(cluster.plan([], fetches, targets), [])
+    real.loop.wait(completion, 20)
+    if step.error is not None:
+        raise step.error
+    return step.results
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("busy_s", [0.0, 1.0, -1.0])
+def test_random_programs_over_tasks_devices_and_threads(real: Real, busy_s: float) -> None:
+    places = [f"/job:{job}/cpu:{k}" for job in "ab" for k in range(2)]
+    for seed in range(25):
+        rng = random.Random(seed)
+        program = Program(rng, ["", *places], 1 + seed)
+        fetches = rng.sample(program.values, min(4, len(program.values)))
+        alone = Cluster({"a": 1})
+        alone.extend(stripped(program.builder.nodes))
+        alone.run(targets=program.starts)
+        many = Cluster({"a": 1, "b": 1}, devices=2, seed=seed)
+        many.busy_s = busy_s
+        many.extend(program.builder.nodes)
+        across(real, many, [], program.starts)
+        expected = alone.run(fetches)
+        for _ in range(3):
+            assert across(real, many, fetches) == expected
