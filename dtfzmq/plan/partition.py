@@ -278,9 +278,15 @@ class _Splitter:
     def _pair(
         self, node: Node, here: Edge | None, waits: tuple[int, ...], origin: str, device: str, dtype: DType
     ) -> int:
-        """Append `_Send` at `origin` and `_Recv` at `device`; the index of the latter in its share."""
+        """Append `_Send` at `origin` and `_Recv` at `device`; the index of what is received in its share."""
         context = self.context
         number = next(context.numbers)
+        listed = dtype is dtypes.variant
+        if listed and here is not None:  # only arrays travel: the list of a loop becomes bytes (ops/branching has both ops)
+            dtype = dtypes.uint8
+            share = self._share(self.where(origin))
+            share.append(Node(f"{node.name}_S{number}_pack", "ListPack", (here,), (), origin, {}, (dtype,)))
+            here = len(share) - 1, 0
         tensor_name = f"{context.prefix}_{number}_{node.name}"
         incarnation, start = context.route(origin, device)
         attrs: dict[str, Any] = {
@@ -296,6 +302,9 @@ class _Splitter:
         self._share(self.where(origin)).append(Node(f"{stem}_send", "_Send", inputs, waits, origin, attrs, ()))
         share = self._share(self.where(device))
         share.append(Node(f"{stem}_recv", "_Recv", (), (), device, attrs, (dtype,)))
+        if listed:
+            got = len(share) - 1, 0
+            share.append(Node(f"{stem}_unpack", "ListUnpack", (got,), (), device, {}, (dtypes.variant,)))
         return len(share) - 1
 
     # -- ends and subgraphs -------------------------------------------------------------------------------------------
