@@ -298,7 +298,7 @@ class _Splitter:
             "T": dtype,
         }
         stem = f"{node.name}_S{number}" if context.prefix == "edge" else f"{node.name}_G{number}"
-        inputs = () if here is None else (here,)
+        inputs: tuple[Edge, ...] = () if here is None else (here,)
         self._share(self.where(origin)).append(Node(f"{stem}_send", "_Send", inputs, waits, origin, attrs, ()))
         share = self._share(self.where(device))
         share.append(Node(f"{stem}_recv", "_Recv", (), (), device, attrs, (dtype,)))
