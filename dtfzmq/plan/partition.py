@@ -282,7 +282,7 @@ class _Splitter:
         context = self.context
         number = next(context.numbers)
         listed = dtype is dtypes.variant
-        if listed and here is not None:  # only arrays travel: the list of a loop becomes bytes (ops/branching has both ops)
+        if listed and here is not None:  # only arrays travel: a loop's list becomes bytes
             dtype = dtypes.uint8
             share = self._share(self.where(origin))
             share.append(Node(f"{node.name}_S{number}_pack", "ListPack", (here,), (), origin, {}, (dtype,)))
