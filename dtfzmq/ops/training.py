@@ -7,6 +7,7 @@ and always in force. A gradient of `SparseApply*` has distinct indices (see `sum
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,9 +25,9 @@ _UPDATE = NO_GRAD("changes a variable")
 Scalars = Callable[..., Sequence[Any]]
 
 
-def _numbers(scalars: Sequence[Any]) -> list[Any]:
-    """numpy scalars, of which the type makes others, from scalars that may be 0-d arrays."""
-    return [s[()] for s in scalars]
+def _numbers(scalars: Sequence[Any]) -> list[float]:
+    """Python numbers from numpy scalars or 0-d arrays: faster, and arrays keep their type with them."""
+    return [s.item() for s in scalars]
 
 
 def _holding(cells: Sequence[Any], pairs: list[rules.Pair], work: Callable[[list[rules.Pair]], None]) -> None:
@@ -133,7 +134,8 @@ def _declare(
         chosen = rule(node.attrs)
         return lambda *v: _rows(v[:n], chosen, scratch, v[m], v[m + 1], order(*_numbers(v[n:m])))
 
-    state = [pos(3, 2, seed=i) for i in range(n)]
+    # a mean gradient is well below the root of the mean square: their difference is well conditioned
+    state = [pos(3, 2, seed=i) * (0.1 if s == "mg" else 1.0) for i, s in enumerate(states)]
     fixed = [np.float64(0.1 + 0.1 * i) for i in range(len(scalars))] + ([np.int64(2)] if shared else [])
     made = op(
         f"Apply{name}",
@@ -159,8 +161,9 @@ def _declare(
 
 
 def _adam_scalars(b1_power: Any, b2_power: Any, lr: Any, b1: Any, b2: Any, epsilon: Any) -> Sequence[Any]:
-    one = type(lr)(1)
-    return lr * np.sqrt(one - b2_power) / (one - b1_power), one - b1, one - b2, epsilon
+    second, first = 1 - b2_power, 1 - b1_power
+    alpha = lr * math.sqrt(second) / first if second >= 0 and first else math.nan
+    return alpha, 1 - b1, 1 - b2, epsilon
 
 
 def _descend(old: Any, delta: Any, alpha: Any, out: Any = None) -> Any:
@@ -210,7 +213,7 @@ apply_proximal_adagrad, sparse_apply_proximal_adagrad = _declare(
 apply_adagrad_da, sparse_apply_adagrad_da = _declare(
     "AdagradDA", ["var", "gradient_accumulator", "gradient_squared_accumulator"], ["lr", "l1", "l2"],
     lambda _: rules.adagrad_da, 2, shared=", global_step: int64",
-    order=lambda lr, l1, l2, step: (lr, l1, l2, type(lr)(step)),
+    order=lambda lr, l1, l2, step: (lr, l1, l2, float(step)),
 )  # fmt: skip
 apply_adam, _no_sparse_adam = _declare(
     "Adam", ["var", "m", "v"], ["beta1_power", "beta2_power", "lr", "beta1", "beta2", "epsilon"],

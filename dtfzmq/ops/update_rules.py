@@ -3,7 +3,7 @@
 Each dense rule is a function `rule(s, states, grad, scalars)`: it works on one block, a run of elements small enough
 to stay in cache. `states` is a list of (old, out) array pairs, one for the variable and one for each slot; `out` may
 be `old`, so a rule reads `old` before it writes `out` of the same state. `s` is a list of scratch arrays. So an update
-makes no temporary as large as the variable. Scalars have the variable's dtype.
+makes no temporary as large as the variable. Scalars are Python numbers.
 """
 
 from __future__ import annotations
@@ -148,14 +148,14 @@ def adadelta(s: Sequence[Array], states: Sequence[Pair], grad: Array, scalars: S
     (var, new_var), (accum, new_accum), (updates, new_updates) = states
     lr, rho, epsilon = scalars
     np.multiply(grad, grad, out=s[0])
-    decayed(accum, new_accum, type(rho)(1) - rho, s[0], s[0])
+    decayed(accum, new_accum, 1 - rho, s[0], s[0])
     np.add(updates, epsilon, out=s[0])
     np.add(new_accum, epsilon, out=s[1])
     s[0] /= s[1]
     np.sqrt(s[0], out=s[0])
     s[0] *= grad
     np.multiply(s[0], s[0], out=s[1])
-    decayed(updates, new_updates, type(rho)(1) - rho, s[1], s[1])
+    decayed(updates, new_updates, 1 - rho, s[1], s[1])
     s[0] *= lr
     np.subtract(var, s[0], out=new_var)
 
@@ -165,7 +165,7 @@ def rms_prop(s: Sequence[Array], states: Sequence[Pair], grad: Array, scalars: S
     (var, new_var), (ms, new_ms), (mom, new_mom) = states
     lr, rho, rate, epsilon = scalars
     np.multiply(grad, grad, out=s[0])
-    decayed(ms, new_ms, type(rho)(1) - rho, s[0], s[0])
+    decayed(ms, new_ms, 1 - rho, s[0], s[0])
     np.add(new_ms, epsilon, out=s[0])
     _rms_step(s, (var, new_var), (mom, new_mom), grad, lr, rate)
 
@@ -175,8 +175,8 @@ def centered_rms_prop(s: Sequence[Array], states: Sequence[Pair], grad: Array, s
     (var, new_var), (mg, new_mg), (ms, new_ms), (mom, new_mom) = states
     lr, rho, rate, epsilon = scalars
     np.multiply(grad, grad, out=s[0])
-    decayed(ms, new_ms, type(rho)(1) - rho, s[0], s[0])
-    decayed(mg, new_mg, type(rho)(1) - rho, grad, s[0])
+    decayed(ms, new_ms, 1 - rho, s[0], s[0])
+    decayed(mg, new_mg, 1 - rho, grad, s[0])
     np.multiply(new_mg, new_mg, out=s[0])
     np.subtract(new_ms, s[0], out=s[0])
     s[0] += epsilon
@@ -208,10 +208,10 @@ def ftrl(s: Sequence[Array], states: Sequence[Pair], grad: Array, scalars: Seque
     np.subtract(linear, s[0], out=new_linear)
     new_linear += grad
     if shrinkage:
-        np.multiply(var, type(lr)(2) * shrinkage, out=s[0])
+        np.multiply(var, 2 * shrinkage, out=s[0])
         new_linear += s[0]
     s[1] /= lr
-    s[1] += type(lr)(2) * l2
+    s[1] += 2 * l2
     np.clip(new_linear, -l1, l1, out=s[0])
     s[0] -= new_linear
     np.divide(s[0], s[1], out=new_var)
@@ -234,7 +234,7 @@ def proximal_gradient_descent(s: Sequence[Array], states: Sequence[Pair], grad: 
     np.subtract(var, s[0], out=s[0])
     if l1 > 0:
         _shrunk(s[0], s[1], alpha * l1)
-    np.divide(s[0], type(l2)(1) + l2 * alpha, out=new_var)
+    np.divide(s[0], 1 + l2 * alpha, out=new_var)
 
 
 def proximal_adagrad(s: Sequence[Array], states: Sequence[Pair], grad: Array, scalars: Sequence[Any]) -> None:
@@ -251,7 +251,7 @@ def proximal_adagrad(s: Sequence[Array], states: Sequence[Pair], grad: Array, sc
         np.multiply(s[1], l1, out=s[2])
         _shrunk(s[0], s[3], s[2])
     s[1] *= l2
-    s[1] += type(l2)(1)
+    s[1] += 1
     np.divide(s[0], s[1], out=new_var)
 
 

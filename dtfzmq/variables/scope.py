@@ -364,12 +364,13 @@ class variable_scope:
         )
         scope._custom_getter = _wrapped(self._custom_getter, target.custom_getter)
         self._override(scope)
-        store.open_scope(target.name)
+        mark = store.open_scope(target.name)
         store.current = scope
         try:
             yield scope
         finally:
             # entering a scope again leaves the unique names of its subscopes as they were
+            store.close_subscopes(mark - 1)
             store.scope_counts = counts
             store.current = old
 
@@ -382,12 +383,12 @@ class variable_scope:
         scope = VariableScope(self._reuse or old.reuse, full, name_scope=opened, **kept)
         scope._custom_getter = _wrapped(self._custom_getter, old.custom_getter)
         self._override(scope)
-        store.open_scope(full)
+        mark = store.open_scope(full)
         store.current = scope
         try:
             yield scope
         finally:
-            store.close_subscopes(full)
+            store.close_subscopes(mark)
             store.current = old
 
 

@@ -47,16 +47,21 @@ class VariableStore:
         self.partitioned: dict[str, partitions.PartitionedVariable] = {}
         self.current: Any = None
         self.scope_counts: dict[str, int] = {}
+        # scopes in the order in which they were opened, without those inside of closed ones
+        self._opened: list[str] = []
         self.creators: list[Callable[..., Any]] = []
 
-    def open_scope(self, name: str) -> None:
+    def open_scope(self, name: str) -> int:
+        """Count the scope; returns the mark with which its subscopes are closed."""
         self.scope_counts[name] = self.scope_counts.get(name, 0) + 1
+        self._opened.append(name)
+        return len(self._opened)
 
-    def close_subscopes(self, name: str) -> None:
-        """Forget the counts below `name`, so that default names start again when it is entered again."""
-        for known in self.scope_counts:
-            if not name or known.startswith(name + "/"):
-                self.scope_counts[known] = 0
+    def close_subscopes(self, mark: int) -> None:
+        """Forget the counts of scopes opened since `mark`: default names start again when it is entered again."""
+        for name in self._opened[mark:]:
+            self.scope_counts[name] = 0
+        del self._opened[mark:]
 
     def unique_scope(self, prefix: str) -> str:
         """`prefix`, or the first of prefix_1, prefix_2 ... that was not opened inside the current scope."""
