@@ -30,6 +30,7 @@ from dtfzmq.ops import (
     indexed_slices,
     indexing,
     joining,
+    linalg,
     losses,
     math,
     matmul,
@@ -76,6 +77,7 @@ FAMILIES: Final = (
     diag,
     decompositions,
     special,
+    linalg,
 )
 
 
@@ -111,12 +113,13 @@ _NAMESPACES: Final[dict[str, tuple[Any, ...]]] = {
         complex,
         diag,
         special,
+        linalg,
     ),
     "math": (reductions, math, elementwise, complex, special),
     "bitwise": (math, bitwise_ops),
     "nn": (nn, conv_layers),
     "losses": (losses,),
-    "linalg": (diag,),
+    "linalg": (diag, linalg),
 }
 
 
