@@ -26,7 +26,7 @@ def blocks(kind: str) -> list[str]:
 
 def command(text: str) -> list[str]:
     """A README command as it is run here: this checkout's `dtfzmq`, this Python."""
-    words = shlex.split(text)
+    words = shlex.split(text.replace("\\\n", " "))
     python = [sys.executable]
     return [*python, "-m", "dtfzmq", *(sys.executable if word == "python" else word for word in words[1:])]
 
