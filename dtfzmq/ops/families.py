@@ -114,12 +114,13 @@ _NAMESPACES: Final[dict[str, tuple[Any, ...]]] = {
         diag,
         special,
         linalg,
+        decompositions,
     ),
     "math": (reductions, math, elementwise, complex, special),
     "bitwise": (math, bitwise_ops),
     "nn": (nn, conv_layers),
     "losses": (losses,),
-    "linalg": (diag, linalg),
+    "linalg": (diag, linalg, decompositions),
 }
 
 
