@@ -57,7 +57,7 @@ from dtfzmq.graph.scopes import (
     op_scope,
     set_random_seed,
 )
-from dtfzmq.graph.shape_rules import constant_value
+from dtfzmq.graph.static import constant_value
 from dtfzmq.graph.tensor import Operation, Tensor
 from dtfzmq.ops.accumulators import ConditionalAccumulator, ConditionalAccumulatorBase, SparseConditionalAccumulator
 from dtfzmq.ops.array import (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtfzmq.base.dtypes import DType
 from dtfzmq.base.shapes import UNKNOWN, TensorShape
-from dtfzmq.graph.shape_rules import constant_value_as_shape
+from dtfzmq.graph.static import value_as_shape
 from dtfzmq.graph.tensor import Operation, Tensor
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class IndexedSlices:
     @property
     def shape(self) -> TensorShape:
         """The static shape of the whole, as far as it is known."""
-        return UNKNOWN if self.dense_shape is None else constant_value_as_shape(self.dense_shape)
+        return UNKNOWN if self.dense_shape is None else value_as_shape(self.dense_shape)
 
     @property
     def graph(self) -> Graph:
@@ -60,7 +60,7 @@ class IndexedSlices:
         return self.shape
 
     def __neg__(self) -> Any:
-        return IndexedSlices(-self.values, self.indices, self.dense_shape)  # type: ignore[operator]  # put on by ops
+        return IndexedSlices(-self.values, self.indices, self.dense_shape)
 
     def __repr__(self) -> str:
         return f"IndexedSlices(indices={self.indices}, values={self.values}, dense_shape={self.dense_shape})"

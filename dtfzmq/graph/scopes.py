@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dtfzmq.graph.func_graph import FuncGraph
-from dtfzmq.graph.graph import get_default_graph
+from dtfzmq.graph.graph import Graph, get_default_graph
 from dtfzmq.graph.registry import graph_of
 
 
@@ -105,11 +106,21 @@ def set_random_seed(seed: int | None) -> None:
 
 
 def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
-    """Graph seed and op seed of a random op made now, as TensorFlow 1 derives them; (None, None): not determined."""
+    """Graph seed and op seed of a random op made now, as TensorFlow 1 derives them; (None, None): not determined.
+
+    With a graph seed alone an op's seed is its place in the program, so that equal programs draw equal numbers.
+    """
     graph = get_default_graph()
     if graph.seed is not None:
-        return graph.seed, graph.version if op_seed is None else op_seed
-    return (None, None) if op_seed is None else (_DEFAULT_GRAPH_SEED, op_seed)
+        return graph.seed, _place(graph) if op_seed is None else op_seed
+    return (None, None) if op_seed is None else (DEFAULT_GRAPH_SEED, op_seed)
 
 
-_DEFAULT_GRAPH_SEED = 87654321
+DEFAULT_GRAPH_SEED = 87654321
+
+
+def _place(graph: Graph) -> int:
+    """A number that no other op of the program has: the next op's number; in a branch or body with its name scope."""
+    if not hasattr(graph, "outer"):
+        return graph.version
+    return (zlib.crc32(graph.get_name_scope().encode()) << 24) + graph.version + 1

@@ -11,11 +11,11 @@ from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.shape_rules import broadcast, same
+from dtfzmq.graph.static import full_dims
 from dtfzmq.ops.broadcasting import unbroadcast
 from dtfzmq.ops.elementwise import exp, sigmoid
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
-from dtfzmq.ops.static import full_dims
 
 Array = Any
 _AWAY = [Sample(mat(2, 3)), Sample(mat(4, seed=3, lo=-4, hi=8))]

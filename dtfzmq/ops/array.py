@@ -13,10 +13,10 @@ from dtfzmq.base.shapes import TensorShape, as_shape
 from dtfzmq.base.shapes import broadcast as broadcast_shapes
 from dtfzmq.graph.convert import convert_to_tensor, register_tensor_conversion_function
 from dtfzmq.graph.graph import Tensor
+from dtfzmq.graph.static import dims, full_dims
 from dtfzmq.ops import joining, shaping
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.reductions import one_of
-from dtfzmq.ops.static import dims, full_dims
 
 _OPS = joining, shaping  # declare what is used here by name
 

@@ -10,10 +10,10 @@ from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import Sample, op
+from dtfzmq.graph.static import dims
 from dtfzmq.ops.matmul import matmul
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import mat
-from dtfzmq.ops.static import dims
 
 
 def _bias_shape(n: Any) -> list[TensorShape]:

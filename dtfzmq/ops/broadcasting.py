@@ -6,9 +6,9 @@ import numpy as np
 
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import Sample, op
+from dtfzmq.graph.static import Dims, value_as_shape
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
-from dtfzmq.ops.static import Dims, value_as_shape
 
 
 def sum_to(grad: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

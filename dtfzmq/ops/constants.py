@@ -14,9 +14,9 @@ from dtfzmq.graph.convert import convert_to_tensor, make_array
 from dtfzmq.graph.graph import Operation, Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.shape_rules import same
+from dtfzmq.graph.static import constant_value, full_dims, value_as_shape
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import bits, ints, mat
-from dtfzmq.ops.static import constant_value, full_dims, value_as_shape
 
 _SOURCE = NO_GRAD("has no input")
 

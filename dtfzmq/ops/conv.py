@@ -11,10 +11,10 @@ from dtfzmq.base import errors
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.graph import Operation, Tensor
 from dtfzmq.graph.registry import Sample, op
+from dtfzmq.graph.static import full_dims, value_as_shape
 from dtfzmq.ops import conv_kernels, windows
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
-from dtfzmq.ops.static import full_dims, value_as_shape
 from dtfzmq.ops.windows import Axis
 
 Array = Any

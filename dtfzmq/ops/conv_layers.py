@@ -11,10 +11,10 @@ from dtfzmq.base import dtypes
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
+from dtfzmq.graph.static import dims
 from dtfzmq.ops import conv, windows
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.reductions import one_of
-from dtfzmq.ops.static import dims
 
 _DECLARES = conv  # the ops used here
 

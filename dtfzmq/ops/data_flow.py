@@ -15,9 +15,9 @@ from dtfzmq.base.shapes import TensorShape, as_shape, unknown_shape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Operation, Tensor, get_default_graph
 from dtfzmq.graph.scopes import name_scope
+from dtfzmq.graph.static import constant_value
 from dtfzmq.ops import queue_ops
 from dtfzmq.ops.random import get_seed
-from dtfzmq.ops.static import constant_value
 
 
 def _as_types(dtypes: Any) -> list[DType]:

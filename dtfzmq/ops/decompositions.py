@@ -15,7 +15,7 @@ from dtfzmq.graph.static import dims
 from dtfzmq.ops.array import matrix_transpose
 from dtfzmq.ops.complex import real
 from dtfzmq.ops.diag import matrix_band_part, matrix_diag, matrix_diag_part, matrix_set_diag
-from dtfzmq.ops.linalg import Array, adjoint, checked, matrix_triangular_solve, regular, spd, square_shape, widened
+from dtfzmq.ops.linalg import Array, adjoint, checked, matrix_triangular_solve, regular, spd, square_shape, turned, widened
 from dtfzmq.ops.matmul import matmul
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.reductions import reduce_max, reduce_sum
@@ -43,18 +43,12 @@ def _qr_shape(n: Any) -> list[TensorShape]:
 
 
 def _qr_kernel(node: Any, env: Any) -> Any:
-    full = node.attrs["full_matrices"]
+    mode: Any = "complete" if node.attrs["full_matrices"] else "reduced"
 
     def qr(x: Array) -> tuple[Array, Array]:
         checked(x, square=False)
-        batch = x.shape[:-2]
-        flat = x.reshape((-1, *x.shape[-2:]))
-        parts = [np.linalg.qr(m, "complete" if full else "reduced") for m in flat]
-        if not parts:
-            rows, columns = x.shape[-2:]
-            inner = rows if full else min(rows, columns)
-            return np.zeros((*batch, rows, inner), x.dtype), np.zeros((*batch, inner, columns), x.dtype)
-        return tuple(np.stack(side).reshape((*batch, *side[0].shape)) for side in zip(*parts))  # type: ignore[return-value]  # two of them
+        q, r = np.linalg.qr(x, mode)
+        return q, r
 
     return widened(qr)
 
@@ -91,28 +85,30 @@ def _svd_shape(n: Any) -> list[TensorShape]:
 
 def _svd_kernel(node: Any, env: Any) -> Any:
     full, vectors = node.attrs["full_matrices"], node.attrs["compute_uv"]
-    to = node.dtypes[0].np_dtype
+    kinds = [d.np_dtype for d in node.dtypes]
 
     def svd(x: Array) -> tuple[Array, Array, Array]:
         checked(x, square=False)
+        if x.dtype.itemsize == 2:
+            x = x.astype(np.float32)
         if not vectors:
-            nothing = np.zeros(0, x.dtype)
-            return np.asarray(np.linalg.svd(x, compute_uv=False)).astype(to), nothing, nothing
-        u, s, vh = np.linalg.svd(x, full_matrices=full)
-        v = np.swapaxes(vh, -1, -2)
-        return s.astype(to), u, v.conj() if v.dtype.kind == "c" else v
+            s, u, v = np.linalg.svd(x, compute_uv=False), np.zeros(0), np.zeros(0)
+        else:
+            u, s, vh = np.linalg.svd(x, full_matrices=full)
+            v = turned(vh)
+        return s.astype(kinds[0]), u.astype(kinds[1], copy=False), v.astype(kinds[2], copy=False)
 
-    return widened(svd)
+    return svd
 
 
 def _safe_reciprocal(x: Tensor) -> Tensor:
     return x / (raw.Square(x) + convert_to_tensor(1e-20, dtype=x.dtype.base_dtype))
 
 
-def _between(values: Tensor, turned: bool) -> Tensor:
+def _between(values: Tensor) -> Tensor:
     """The inverse differences 1 / (v_j - v_i), with zeros on the diagonal."""
     gap = raw.ExpandDims(values, -2) - raw.ExpandDims(values, -1)
-    return matrix_set_diag(_safe_reciprocal(gap if not turned else -gap), raw.ZerosLike(values))
+    return matrix_set_diag(_safe_reciprocal(gap), raw.ZerosLike(values))
 
 
 def _svd_grad(n: Any, gs: Tensor, gu: Tensor, gv: Tensor) -> tuple[Tensor]:
@@ -120,7 +116,7 @@ def _svd_grad(n: Any, gs: Tensor, gu: Tensor, gv: Tensor) -> tuple[Tensor]:
     kind = x.dtype.base_dtype
     diagonal = matrix_diag(gs if kind is gs.dtype.base_dtype else raw.Cast(gs, DstT=kind))
     if not n.attrs["compute_uv"]:
-        _, u, v = raw.Svd(x, compute_uv=True, full_matrices=False)
+        _, u, v = raw.Svd(x, Ts=n.outputs[0].dtype)
         return (matmul(u, matmul(diagonal, v, adjoint_b=True)),)
     _, rows, columns, _ = _sizes(n)
     if rows is None or columns is None or n.attrs["full_matrices"] and rows != columns:
@@ -134,14 +130,14 @@ def _svd_grad(n: Any, gs: Tensor, gu: Tensor, gv: Tensor) -> tuple[Tensor]:
     if swapped:
         u, v, gu, gv = v, u, gv, gu
     s_mat = matrix_diag(s)
-    f = _between(raw.Square(s), turned=False)
+    f = _between(raw.Square(s))
     fu = f * matmul(u, gu, adjoint_a=True)
     fv = f * matmul(v, gv, adjoint_a=True)
     inner = diagonal + matmul(fu + adjoint(fu), s_mat) + matmul(s_mat, fv + adjoint(fv))
     grad = matmul(u, matmul(inner, v, adjoint_b=True))
     if rows != columns:
-        turned = matrix_transpose(gv)
-        rest = turned - matmul(matmul(turned, v), v, adjoint_b=True)
+        outer = matrix_transpose(gv)
+        rest = outer - matmul(matmul(outer, v), v, adjoint_b=True)
         grad = grad + matmul(matmul(u, matrix_diag(_safe_reciprocal(s))), rest)
     return (matrix_transpose(grad) if swapped else grad,)
 
@@ -170,7 +166,7 @@ def _eig_grad(n: Any, ge: Tensor, gv: Tensor) -> tuple[Tensor]:
     """Of the lower triangle, which is all that the kernel reads."""
     if n.attrs["compute_v"]:
         e, v = n.outputs
-        inner = matrix_diag(ge) + _between(e, turned=False) * matmul(v, gv, adjoint_a=True)
+        inner = matrix_diag(ge) + _between(e) * matmul(v, gv, adjoint_a=True)
     else:
         _, v = raw.SelfAdjointEigV2(n.inputs[0], compute_v=True)
         inner = matrix_diag(ge)
@@ -249,12 +245,12 @@ _qr = op(
     ],
 )  # fmt: skip
 _svd = op(
-    "Svd", "input: F; compute_uv: bool = True, full_matrices: bool = False, T: type = None -> s: T, u: F, v: F",
+    "Svd", "input: F; compute_uv: bool = True, full_matrices: bool = False, Ts: type = float32 -> s: Ts, u: F, v: F",
     shape=_svd_shape, make=_svd_kernel, grad=_svd_grad,
     samples=[
-        Sample(_TALL, T=dtypes.float64), Sample(mat(3, 4), T=dtypes.float64),
-        Sample(_SQUARE, T=dtypes.float64, full_matrices=True), Sample(_TALL, T=dtypes.float64, compute_uv=False),
-        Sample(_TALL, T=dtypes.float64, full_matrices=True, differentiable=False),
+        Sample(_TALL, Ts=dtypes.float64), Sample(mat(3, 4), Ts=dtypes.float64),
+        Sample(_SQUARE, Ts=dtypes.float64, full_matrices=True), Sample(_TALL, Ts=dtypes.float64, compute_uv=False),
+        Sample(_TALL, Ts=dtypes.float64, full_matrices=True, differentiable=False),
     ],
 )  # fmt: skip
 _self_adjoint_eig = op(
@@ -276,7 +272,7 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
     """s, u, v with tensor = u diag(s) v^H, the largest s first; s alone if not compute_uv."""
     x = convert_to_tensor(tensor, name="tensor")
     s, u, v = _svd(
-        x, compute_uv=compute_uv, full_matrices=full_matrices, T=x.dtype.base_dtype.real_dtype, name=name
+        x, compute_uv=compute_uv, full_matrices=full_matrices, Ts=x.dtype.base_dtype.real_dtype, name=name
     )
     return (s, u, v) if compute_uv else s
 

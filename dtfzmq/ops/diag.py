@@ -16,11 +16,11 @@ from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import Sample, op
 from dtfzmq.graph.shape_rules import same
+from dtfzmq.graph.static import constant_value, dims
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.reductions import reduce_sum
 from dtfzmq.ops.samples import ints, mat
 from dtfzmq.ops.shaping import invalid
-from dtfzmq.ops.static import constant_value, dims
 
 _ALIGN = ("RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT")
 

@@ -13,9 +13,9 @@ from dtfzmq.graph.convert import convert_to_tensor, register_tensor_conversion_f
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.indexed import IndexedSlices
 from dtfzmq.graph.registry import Sample, op
+from dtfzmq.graph.static import value_as_shape
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
-from dtfzmq.ops.static import value_as_shape
 
 
 def _dense_kernel(values: np.ndarray, indices: np.ndarray, shape: np.ndarray) -> np.ndarray:

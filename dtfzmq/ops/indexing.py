@@ -1,4 +1,4 @@
-"""Parts of a tensor: slice, strided slice and [], gather, where, masks, one-hot, pad, reverse, cumulative sums."""
+"""Parts of a tensor: slice, strided slice and [], gather, scatter, select, one-hot."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import numpy as np
 from dtfzmq.base.shapes import UNKNOWN, TensorShape
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
-from dtfzmq.graph.shape_rules import same
+from dtfzmq.graph.static import constant_value, dims, value_as_shape
 from dtfzmq.ops.indexed_slices import rows
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import bits, ints, mat
 from dtfzmq.ops.shaping import invalid, shape_like
-from dtfzmq.ops.static import constant_value, dims, value_as_shape
 from dtfzmq.ops.strided import StridedSpec
 
 
@@ -324,138 +323,3 @@ _where_op = op(
     "Where", "input: T -> index: int64", shape=lambda n: [TensorShape([None, n.inputs[0].shape.ndims])],
     kernel=lambda x: np.argwhere(x), grad=NO_GRAD("index"), samples=[Sample(bits(2, 3))],
 )  # fmt: skip
-
-
-_np_pad: Any = np.pad
-
-
-def _pad_widths(paddings: np.ndarray, rank: int) -> list[tuple[int, int]]:
-    if paddings.shape != (rank, 2) or paddings.size and paddings.min() < 0:
-        raise invalid(f"Paddings must be {rank} pairs of numbers >= 0, not {paddings.tolist()}")
-    return [(int(a), int(b)) for a, b in paddings]
-
-
-def _pad_shape(n: Any) -> list[TensorShape]:
-    known, paddings = dims(n.inputs[0]), constant_value(n.inputs[1])
-    if known is None:
-        return [UNKNOWN]
-    if paddings is None:
-        return [TensorShape([None] * len(known))]
-    if paddings.shape != (len(known), 2):
-        raise ValueError(f"paddings must be of shape ({len(known)}, 2) for {n.inputs[0].shape}, not {paddings.shape}.")
-    return [TensorShape([None if d is None else d + int(a) + int(b) for d, (a, b) in zip(known, paddings)])]
-
-
-def _pad_grad(n: Any, g: Tensor) -> tuple[Any, ...]:
-    begin = raw.Reshape(raw.Slice(n.inputs[1], ints(0, 0), ints(-1, 1)), ints(-1))
-    sizes = raw.Cast(raw.Shape(n.inputs[0]), DstT=n.inputs[1].dtype)
-    return (raw.Slice(g, begin, sizes), *[None] * (len(n.inputs) - 1))
-
-
-_PADS = np.array([[1, 1], [2, 0]], np.int32)
-_pad = op(
-    "PadV2", "input: T, paddings: I, constant_values: T -> output: T", shape=_pad_shape,
-    kernel=lambda x, p, c: np.pad(x, _pad_widths(p, x.ndim), constant_values=c),
-    grad=lambda n, g: (*_pad_grad(n, g)[:2], raw.Sub(raw.Sum(g, _every(g)), raw.Sum(_pad_grad(n, g)[0], _every(g)))),
-    samples=[Sample(mat(2, 3), _PADS, mat())],
-)  # fmt: skip
-
-
-def _every(g: Tensor) -> Any:
-    known = dims(g)
-    return raw.Range(0, raw.Rank(g), 1) if known is None else np.arange(len(known), dtype=np.int32)
-
-
-def _mirror_kernel(node: Any, env: Any) -> Any:
-    mode = "reflect" if node.attrs["mode"] == "REFLECT" else "symmetric"
-    return lambda x, p: _np_pad(x, _pad_widths(p, x.ndim), mode=mode)
-
-
-def _mirror_grad_kernel(node: Any, env: Any) -> Any:
-    mode = "reflect" if node.attrs["mode"] == "REFLECT" else "symmetric"
-
-    def fold(g: np.ndarray, paddings: np.ndarray) -> np.ndarray:
-        widths = _pad_widths(paddings, g.ndim)
-        for axis, (a, b) in enumerate(widths):
-            size = g.shape[axis] - a - b
-            source = _np_pad(np.arange(size), (a, b), mode=mode)
-            out = np.zeros((*g.shape[:axis], size, *g.shape[axis + 1 :]), g.dtype)
-            np.add.at(np.moveaxis(out, axis, 0), source, np.moveaxis(g, axis, 0))
-            g = out
-        return g
-
-    return fold
-
-
-def _unpad_shape(n: Any) -> list[TensorShape]:
-    known, paddings = dims(n.inputs[0]), constant_value(n.inputs[1])
-    if known is None or paddings is None:
-        return [UNKNOWN if known is None else TensorShape([None] * len(known))]
-    return [TensorShape([None if d is None else d - int(a) - int(b) for d, (a, b) in zip(known, paddings)])]
-
-
-_mirror_pad = op(
-    "MirrorPad", "input: T, paddings: I; mode: str -> output: T", shape=_pad_shape, make=_mirror_kernel,
-    grad=lambda n, g: (raw.MirrorPadGrad(g, n.inputs[1], mode=n.attrs["mode"]), None),
-    samples=[Sample(mat(3, 4), _PADS, mode="REFLECT"), Sample(mat(3, 4), _PADS, mode="SYMMETRIC")],
-)  # fmt: skip
-_mirror_pad_grad = op(
-    "MirrorPadGrad", "input: N, paddings: I; mode: str -> output: N", shape=_unpad_shape, make=_mirror_grad_kernel,
-    grad=lambda n, g: (raw.MirrorPad(g, n.inputs[1], mode=n.attrs["mode"]), None),
-    samples=[Sample(mat(5, 6), _PADS, mode="REFLECT")],
-)  # fmt: skip
-
-
-def _reverse_kernel(x: np.ndarray, axis: np.ndarray) -> np.ndarray:
-    for a in axis.tolist():
-        if not -x.ndim <= a < x.ndim:
-            raise invalid(f"'axis'[0] = {a} is out of valid range [{-x.ndim}, {x.ndim})")
-    return np.flip(x, tuple({a % x.ndim for a in axis.tolist()})) if axis.size else x
-
-
-_reverse = op(
-    "ReverseV2", "tensor: T, axis: I -> output: T", shape=same, kernel=_reverse_kernel,
-    grad=lambda n, g: (raw.ReverseV2(g, n.inputs[1]), None),
-    samples=[Sample(mat(2, 3), ints(-1)), Sample(mat(2, 3), ints(0, 1))],
-)  # fmt: skip
-
-
-def _cum(ufunc: Any, first: int) -> Any:
-    def make(node: Any, env: Any) -> Any:
-        exclusive, reverse = node.attrs["exclusive"], node.attrs["reverse"]
-
-        def kernel(x: np.ndarray, axis: np.ndarray) -> np.ndarray:
-            a = int(axis)
-            if not -x.ndim <= a < x.ndim:
-                raise invalid(f"Expected scan axis in the range [{-x.ndim}, {x.ndim}), but got {a}")
-            y = np.moveaxis(x, a, 0)
-            y = y[::-1] if reverse else y
-            out = ufunc.accumulate(y, 0, dtype=x.dtype)
-            if exclusive:
-                out = np.concatenate([np.full_like(out[:1], first), out[:-1]])
-            return np.moveaxis(out[::-1] if reverse else out, 0, a)
-
-        return kernel
-
-    return make
-
-
-def _cumsum_grad(n: Any, g: Tensor) -> tuple[Tensor, None]:
-    exclusive, reverse = n.attrs["exclusive"], n.attrs["reverse"]
-    return raw.Cumsum(g, n.inputs[1], exclusive=exclusive, reverse=not reverse), None
-
-
-def _cumprod_grad(n: Any, g: Tensor) -> tuple[Tensor, None]:
-    exclusive, reverse = n.attrs["exclusive"], n.attrs["reverse"]
-    total = raw.Cumsum(n.outputs[0] * g, n.inputs[1], exclusive=exclusive, reverse=not reverse)
-    return total / n.inputs[0], None
-
-
-_CUM = "x: N, axis: I; exclusive: bool = False, reverse: bool = False -> output: N"
-_CUM_SAMPLES = [
-    Sample(mat(2, 3), np.int32(1)),
-    Sample(mat(3, 2), np.int32(0), exclusive=True),
-    Sample(mat(2, 3), np.int32(-1), reverse=True, exclusive=True),
-]
-_cumsum = op("Cumsum", _CUM, shape=same, make=_cum(np.add, 0), grad=_cumsum_grad, samples=_CUM_SAMPLES)
-_cumprod = op("Cumprod", _CUM, shape=same, make=_cum(np.multiply, 1), grad=_cumprod_grad, samples=_CUM_SAMPLES)

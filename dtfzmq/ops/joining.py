@@ -9,10 +9,10 @@ import numpy as np
 from dtfzmq.base.shapes import UNKNOWN, TensorShape
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import Sample, op
+from dtfzmq.graph.static import constant_value, dims
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
 from dtfzmq.ops.shaping import invalid
-from dtfzmq.ops.static import constant_value, dims
 
 
 def _concat_shape(n: Any) -> list[TensorShape]:

@@ -12,10 +12,10 @@ from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import Sample, op
 from dtfzmq.graph.shape_rules import scalar
+from dtfzmq.graph.static import dims, full_dims
 from dtfzmq.ops.broadcasting import unbroadcast
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import mat
-from dtfzmq.ops.static import dims, full_dims
 
 
 def _sizes(n: Any, i: int, swapped: bool) -> tuple[Any, Any]:

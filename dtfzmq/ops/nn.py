@@ -10,6 +10,7 @@ import numpy as np
 from dtfzmq.base import dtypes
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
+from dtfzmq.graph.static import dims
 from dtfzmq.ops import activations  # noqa: F401  # declares the ops used here
 from dtfzmq.ops.bias import bias_add, relu_layer, xw_plus_b
 from dtfzmq.ops.clip import l2_normalize
@@ -18,7 +19,6 @@ from dtfzmq.ops.matmul import l2_loss
 from dtfzmq.ops.random import random_uniform
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.reductions import one_of, reduce_mean
-from dtfzmq.ops.static import dims
 
 _log = logging.getLogger("dtfzmq")
 

@@ -6,7 +6,6 @@ graph, so that equal programs draw equal numbers.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -15,36 +14,16 @@ import numpy as np
 from dtfzmq.base import dtypes, errors
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
-from dtfzmq.graph.graph import Graph, Tensor, get_default_graph
+from dtfzmq.graph.graph import Tensor, get_default_graph
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
+from dtfzmq.graph.scopes import DEFAULT_GRAPH_SEED, get_seed, set_random_seed
 from dtfzmq.graph.shape_rules import same
+from dtfzmq.graph.static import value_as_shape
 from dtfzmq.ops.array import int_vector
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
-from dtfzmq.ops.static import value_as_shape
 
-DEFAULT_GRAPH_SEED = 87654321
 _MASK = 2**64 - 1
-
-
-def set_random_seed(seed: int | None) -> None:
-    """Set the seed of the default graph."""
-    get_default_graph().seed = seed
-
-
-def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
-    """The (graph, op) seeds for an op made now; (None, None) if neither is set."""
-    graph = get_default_graph()
-    if graph.seed is not None:
-        return graph.seed, _place(graph) if op_seed is None else op_seed
-    return (None, None) if op_seed is None else (DEFAULT_GRAPH_SEED, op_seed)
-
-
-def _place(graph: Graph) -> int:
-    """A number that no other op of the program has: the next op's number; in a branch or body with its name scope."""
-    if not hasattr(graph, "outer"):
-        return graph.version
-    return (zlib.crc32(graph.get_name_scope().encode()) << 24) + graph.version + 1
 
 
 def _seeds(seed: int | None) -> dict[str, int]:

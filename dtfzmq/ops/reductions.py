@@ -12,10 +12,10 @@ from dtfzmq.base.shapes import UNKNOWN, TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
+from dtfzmq.graph.static import constant_value, dims, full_dims
 from dtfzmq.ops.elementwise import exp, is_finite, log
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import bits, ints, mat
-from dtfzmq.ops.static import constant_value, dims, full_dims
 
 _SAMPLES = [
     Sample(mat(2, 3, 4), ints(1)),

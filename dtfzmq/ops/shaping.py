@@ -12,9 +12,9 @@ from dtfzmq.base.shapes import UNKNOWN, TensorShape
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.shape_rules import same, scalar
+from dtfzmq.graph.static import constant_value, dims, full_dims, value_as_shape
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
-from dtfzmq.ops.static import constant_value, dims, full_dims, value_as_shape
 
 _SHAPES = NO_GRAD("depends on the shape alone")
 

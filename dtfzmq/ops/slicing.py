@@ -10,11 +10,13 @@ from dtfzmq.base import dtypes
 from dtfzmq.base.shapes import Dimension
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
+from dtfzmq.graph.static import dims, full_dims
+from dtfzmq.ops import indexing, padding, scans
 from dtfzmq.ops.array import int_vector
 from dtfzmq.ops.raw import raw
-from dtfzmq.ops.static import dims, full_dims
 
 newaxis = None
+_OPS = indexing, padding, scans  # declare what is used here by name
 
 
 def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:

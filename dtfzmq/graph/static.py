@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dtfzmq.base.shapes import UNKNOWN, TensorShape
-from dtfzmq.graph.graph import Tensor
+from dtfzmq.graph.tensor import Tensor
 
 Dims = tuple["int | None", ...]
 _arange: Any = np.arange
