@@ -15,7 +15,17 @@ from dtfzmq.graph.static import dims
 from dtfzmq.ops.array import matrix_transpose
 from dtfzmq.ops.complex import real
 from dtfzmq.ops.diag import matrix_band_part, matrix_diag, matrix_diag_part, matrix_set_diag
-from dtfzmq.ops.linalg import Array, adjoint, checked, matrix_triangular_solve, regular, spd, square_shape, turned, widened
+from dtfzmq.ops.linalg import (
+    Array,
+    adjoint,
+    checked,
+    matrix_triangular_solve,
+    regular,
+    spd,
+    square_shape,
+    turned,
+    widened,
+)
 from dtfzmq.ops.matmul import matmul
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.reductions import reduce_max, reduce_sum
