@@ -48,19 +48,21 @@ def _selu(x: Array) -> Array:
 
 
 _relu_op = op(
-    "Relu", "features: R -> activations: R", shape=same, kernel=_relu, out=True,
+    "Relu", "features: R -> activations: R", shape=same, kernel=_relu, out=True, inplace=(0,),
     grad=lambda n, g: (raw.ReluGrad(g, n.outputs[0]),), samples=_AWAY,
 )  # fmt: skip
 _relu_grad = op(
-    "ReluGrad", "gradients: R, features: R -> backprops: R", shape=same, kernel=lambda g, y: g * (y > 0),
+    "ReluGrad", "gradients: R, features: R -> backprops: R", shape=same,
+    kernel=lambda g, y, out=None: np.multiply(g, y > 0, out=out), out=True, inplace=(0,),
     grad=lambda n, g: (raw.ReluGrad(g, n.inputs[1]), None), samples=_TWO,
 )  # fmt: skip
 _relu6_op = op(
-    "Relu6", "features: R -> activations: R", shape=same, kernel=_relu6, out=True,
+    "Relu6", "features: R -> activations: R", shape=same, kernel=_relu6, out=True, inplace=(0,),
     grad=lambda n, g: (raw.Relu6Grad(g, n.outputs[0]),), samples=_AWAY,
 )  # fmt: skip
 _relu6_grad = op(
-    "Relu6Grad", "gradients: R, features: R -> backprops: R", shape=same, kernel=lambda g, y: g * ((y > 0) & (y < 6)),
+    "Relu6Grad", "gradients: R, features: R -> backprops: R", shape=same,
+    kernel=lambda g, y, out=None: np.multiply(g, (y > 0) & (y < 6), out=out), out=True, inplace=(0,),
     grad=lambda n, g: (raw.Relu6Grad(g, n.inputs[1]), None), samples=_TWO,
 )  # fmt: skip
 _leaky_op = op(

@@ -151,26 +151,42 @@ def _atan2_grad(n: Any, g: Tensor) -> tuple[Tensor, Tensor]:
 
 
 _add = op(
-    "Add", "x: T, y: T -> z: T", shape=broadcast, make=_add_kernel, out=True,
+    "Add", "x: T, y: T -> z: T", shape=broadcast, make=_add_kernel, out=True, inplace=(0, 1),
     grad=lambda n, g: _both(n, g, g), samples=_PAIRS,
 )  # fmt: skip
 _sub = op(
-    "Sub", "x: N, y: N -> z: N", shape=broadcast, kernel=np.subtract, out=True,
+    "Sub", "x: N, y: N -> z: N", shape=broadcast, kernel=np.subtract, out=True, inplace=(0, 1),
     grad=lambda n, g: _both(n, g, -g), samples=_PAIRS,
 )  # fmt: skip
-_mul = op("Mul", "x: N, y: N -> z: N", shape=broadcast, kernel=np.multiply, out=True, grad=_mul_grad, samples=_PAIRS)
+_mul = op(
+    "Mul",
+    "x: N, y: N -> z: N",
+    shape=broadcast,
+    kernel=np.multiply,
+    out=True,
+    inplace=(0, 1),
+    grad=_mul_grad,
+    samples=_PAIRS,
+)
 _real_div = op(
-    "RealDiv", "x: F, y: F -> z: F", shape=broadcast, kernel=np.divide, out=True, grad=_div_grad, samples=_NONZERO
+    "RealDiv",
+    "x: F, y: F -> z: F",
+    shape=broadcast,
+    kernel=np.divide,
+    out=True,
+    inplace=(0, 1),
+    grad=_div_grad,
+    samples=_NONZERO,
 )
 _div_no_nan_op = op(
     "DivNoNan", "x: F, y: F -> z: F", shape=broadcast, kernel=_div_no_nan, grad=_div_no_nan_grad, samples=_NONZERO
 )
 _floor_div = op(
-    "FloorDiv", "x: R, y: R -> z: R", shape=broadcast, make=_int_guard(np.floor_divide), out=True,
+    "FloorDiv", "x: R, y: R -> z: R", shape=broadcast, make=_int_guard(np.floor_divide), out=True, inplace=(0, 1),
     grad=NO_GRAD("piecewise constant"), samples=_INTS,
 )  # fmt: skip
 _floor_mod_op = op(
-    "FloorMod", "x: R, y: R -> z: R", shape=broadcast, make=_int_guard(_floor_mod), out=True,
+    "FloorMod", "x: R, y: R -> z: R", shape=broadcast, make=_int_guard(_floor_mod), out=True, inplace=(0, 1),
     grad=_mod_grad, samples=[*_INTS, *_NONZERO],
 )  # fmt: skip
 _truncate_div_op = op(
@@ -178,57 +194,126 @@ _truncate_div_op = op(
     grad=NO_GRAD("piecewise constant"), samples=_INTS,
 )  # fmt: skip
 _truncate_mod = op(
-    "TruncateMod", "x: R, y: R -> z: R", shape=broadcast, make=_int_guard(np.fmod), out=True,
+    "TruncateMod", "x: R, y: R -> z: R", shape=broadcast, make=_int_guard(np.fmod), out=True, inplace=(0, 1),
     grad=_truncate_mod_grad, samples=[*_INTS, *_NONZERO],
 )  # fmt: skip
-_pow = op("Pow", "x: N, y: N -> z: N", shape=broadcast, make=_pow_kernel, out=True, grad=_pow_grad, samples=_POWERS)
+_pow = op(
+    "Pow",
+    "x: N, y: N -> z: N",
+    shape=broadcast,
+    make=_pow_kernel,
+    out=True,
+    inplace=(0, 1),
+    grad=_pow_grad,
+    samples=_POWERS,
+)
 _maximum = op(
-    "Maximum", "x: R, y: R -> z: R", shape=broadcast, kernel=np.maximum, out=True,
+    "Maximum", "x: R, y: R -> z: R", shape=broadcast, kernel=np.maximum, out=True, inplace=(0, 1),
     grad=_choose("GreaterEqual"), samples=_PAIRS,
 )  # fmt: skip
 _minimum = op(
-    "Minimum", "x: R, y: R -> z: R", shape=broadcast, kernel=np.minimum, out=True,
+    "Minimum", "x: R, y: R -> z: R", shape=broadcast, kernel=np.minimum, out=True, inplace=(0, 1),
     grad=_choose("LessEqual"), samples=_PAIRS,
 )  # fmt: skip
 _squared_difference_op = op(
-    "SquaredDifference", "x: N, y: N -> z: N", shape=broadcast, kernel=_squared_difference, out=True,
+    "SquaredDifference", "x: N, y: N -> z: N", shape=broadcast, kernel=_squared_difference, out=True, inplace=(0, 1),
     grad=_squared_difference_grad, samples=_PAIRS,
 )  # fmt: skip
 _atan2 = op(
-    "Atan2", "y: E, x: E -> z: E", shape=broadcast, kernel=np.arctan2, out=True, grad=_atan2_grad, samples=_PAIRS
+    "Atan2",
+    "y: E, x: E -> z: E",
+    shape=broadcast,
+    kernel=np.arctan2,
+    out=True,
+    inplace=(0, 1),
+    grad=_atan2_grad,
+    samples=_PAIRS,
 )
-_equal = op("Equal", "x: T, y: T -> z: bool", shape=broadcast, kernel=np.equal, out=True, grad=_BOOLEAN, samples=_PAIRS)
+_equal = op(
+    "Equal",
+    "x: T, y: T -> z: bool",
+    shape=broadcast,
+    kernel=np.equal,
+    out=True,
+    inplace=(0, 1),
+    grad=_BOOLEAN,
+    samples=_PAIRS,
+)
 _not_equal = op(
-    "NotEqual", "x: T, y: T -> z: bool", shape=broadcast, kernel=np.not_equal, out=True, grad=_BOOLEAN, samples=_PAIRS
+    "NotEqual",
+    "x: T, y: T -> z: bool",
+    shape=broadcast,
+    kernel=np.not_equal,
+    out=True,
+    inplace=(0, 1),
+    grad=_BOOLEAN,
+    samples=_PAIRS,
 )
-_less = op("Less", "x: R, y: R -> z: bool", shape=broadcast, kernel=np.less, out=True, grad=_BOOLEAN, samples=_PAIRS)
+_less = op(
+    "Less",
+    "x: R, y: R -> z: bool",
+    shape=broadcast,
+    kernel=np.less,
+    out=True,
+    inplace=(0, 1),
+    grad=_BOOLEAN,
+    samples=_PAIRS,
+)
 _less_equal = op(
-    "LessEqual", "x: R, y: R -> z: bool", shape=broadcast, kernel=np.less_equal, out=True,
+    "LessEqual", "x: R, y: R -> z: bool", shape=broadcast, kernel=np.less_equal, out=True, inplace=(0, 1),
     grad=_BOOLEAN, samples=_PAIRS,
 )  # fmt: skip
 _greater = op(
-    "Greater", "x: R, y: R -> z: bool", shape=broadcast, kernel=np.greater, out=True, grad=_BOOLEAN, samples=_PAIRS
+    "Greater",
+    "x: R, y: R -> z: bool",
+    shape=broadcast,
+    kernel=np.greater,
+    out=True,
+    inplace=(0, 1),
+    grad=_BOOLEAN,
+    samples=_PAIRS,
 )
 _greater_equal = op(
-    "GreaterEqual", "x: R, y: R -> z: bool", shape=broadcast, kernel=np.greater_equal, out=True,
+    "GreaterEqual", "x: R, y: R -> z: bool", shape=broadcast, kernel=np.greater_equal, out=True, inplace=(0, 1),
     grad=_BOOLEAN, samples=_PAIRS,
 )  # fmt: skip
 _logical_and = op(
-    "LogicalAnd", "x: bool, y: bool -> z: bool", shape=broadcast, kernel=np.logical_and, out=True,
+    "LogicalAnd", "x: bool, y: bool -> z: bool", shape=broadcast, kernel=np.logical_and, out=True, inplace=(0, 1),
     grad=_BOOLEAN, samples=_BITS,
 )  # fmt: skip
 _logical_or = op(
-    "LogicalOr", "x: bool, y: bool -> z: bool", shape=broadcast, kernel=np.logical_or, out=True,
+    "LogicalOr", "x: bool, y: bool -> z: bool", shape=broadcast, kernel=np.logical_or, out=True, inplace=(0, 1),
     grad=_BOOLEAN, samples=_BITS,
 )  # fmt: skip
 _bitwise_and = op(
-    "BitwiseAnd", "x: Z, y: Z -> z: Z", shape=broadcast, kernel=np.bitwise_and, out=True, grad=_INTEGER, samples=_INTS
+    "BitwiseAnd",
+    "x: Z, y: Z -> z: Z",
+    shape=broadcast,
+    kernel=np.bitwise_and,
+    out=True,
+    inplace=(0, 1),
+    grad=_INTEGER,
+    samples=_INTS,
 )
 _bitwise_or = op(
-    "BitwiseOr", "x: Z, y: Z -> z: Z", shape=broadcast, kernel=np.bitwise_or, out=True, grad=_INTEGER, samples=_INTS
+    "BitwiseOr",
+    "x: Z, y: Z -> z: Z",
+    shape=broadcast,
+    kernel=np.bitwise_or,
+    out=True,
+    inplace=(0, 1),
+    grad=_INTEGER,
+    samples=_INTS,
 )
 _bitwise_xor = op(
-    "BitwiseXor", "x: Z, y: Z -> z: Z", shape=broadcast, kernel=np.bitwise_xor, out=True, grad=_INTEGER, samples=_INTS
+    "BitwiseXor",
+    "x: Z, y: Z -> z: Z",
+    shape=broadcast,
+    kernel=np.bitwise_xor,
+    out=True,
+    inplace=(0, 1),
+    grad=_INTEGER,
+    samples=_INTS,
 )
 
 

@@ -63,7 +63,7 @@ def _bias_grad_grad(n: Any, g: Tensor) -> tuple[Tensor]:
 
 _bias_add = op(
     "BiasAdd", "value: N, bias: N; data_format: str = 'NHWC' -> output: N", shape=_bias_shape, make=_bias_kernel,
-    out=True, grad=lambda n, g: (g, raw.BiasAddGrad(g, data_format=n.attrs["data_format"])),
+    out=True, inplace=(0,), grad=lambda n, g: (g, raw.BiasAddGrad(g, data_format=n.attrs["data_format"])),
     samples=[Sample(mat(2, 3), mat(3, seed=1)), Sample(mat(2, 3, 2, 2), mat(3, seed=1), data_format="NCHW")],
 )  # fmt: skip
 _bias_add_grad = op(

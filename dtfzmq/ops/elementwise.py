@@ -34,137 +34,169 @@ def _round(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     return np.rint(x, out=out) if x.dtype.kind == "f" else np.positive(x, out=out)
 
 
-def _sigmoid_grad(y: np.ndarray, dy: np.ndarray) -> np.ndarray:
-    return dy * y * (y.dtype.type(1) - y)
+def _sigmoid_grad(y: np.ndarray, dy: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    slope = y.dtype.type(1) - y
+    slope *= y
+    return np.multiply(dy, slope, out=out)
 
 
-def _tanh_grad(y: np.ndarray, dy: np.ndarray) -> np.ndarray:
-    return dy * (y.dtype.type(1) - y * y)
+def _tanh_grad(y: np.ndarray, dy: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    return np.multiply(dy, y.dtype.type(1) - y * y, out=out)
 
 
 def _zeros(n: Any, g: Tensor) -> tuple[Tensor]:
     return (raw.ZerosLike(n.inputs[0]),)
 
 
-_neg = op("Neg", "x: N -> y: N", shape=same, kernel=np.negative, out=True, grad=lambda n, g: (-g,), samples=_AWAY)
+_neg = op(
+    "Neg",
+    "x: N -> y: N",
+    shape=same,
+    kernel=np.negative,
+    out=True,
+    inplace=(0,),
+    grad=lambda n, g: (-g,),
+    samples=_AWAY,
+)
 _abs = op(
-    "Abs", "x: R -> y: R", shape=same, kernel=np.absolute, out=True,
+    "Abs", "x: R -> y: R", shape=same, kernel=np.absolute, out=True, inplace=(0,),
     grad=lambda n, g: (g * sign(n.inputs[0]),), samples=_AWAY,
 )  # fmt: skip
-_sign = op("Sign", "x: N -> y: N", shape=same, kernel=np.sign, out=True, grad=_zeros, samples=_AWAY)
+_sign = op("Sign", "x: N -> y: N", shape=same, kernel=np.sign, out=True, inplace=(0,), grad=_zeros, samples=_AWAY)
 _square = op(
-    "Square", "x: N -> y: N", shape=same, kernel=np.square, out=True,
+    "Square", "x: N -> y: N", shape=same, kernel=np.square, out=True, inplace=(0,),
     grad=lambda n, g: (g * (n.inputs[0] * 2),), samples=_AWAY,
 )  # fmt: skip
 _sqrt = op(
-    "Sqrt", "x: F -> y: F", shape=same, kernel=np.sqrt, out=True,
+    "Sqrt", "x: F -> y: F", shape=same, kernel=np.sqrt, out=True, inplace=(0,),
     grad=lambda n, g: (g * 0.5 / n.outputs[0],), samples=_POSITIVE,
 )  # fmt: skip
 _rsqrt_op = op(
-    "Rsqrt", "x: F -> y: F", shape=same, kernel=_rsqrt, out=True,
+    "Rsqrt", "x: F -> y: F", shape=same, kernel=_rsqrt, out=True, inplace=(0,),
     grad=lambda n, g: (g * -0.5 * n.outputs[0] / n.inputs[0],), samples=_POSITIVE,
 )  # fmt: skip
 _reciprocal = op(
-    "Reciprocal", "x: F -> y: F", shape=same, kernel=np.reciprocal, out=True,
+    "Reciprocal", "x: F -> y: F", shape=same, kernel=np.reciprocal, out=True, inplace=(0,),
     grad=lambda n, g: (-g * square(n.outputs[0]),), samples=_POSITIVE,
 )  # fmt: skip
 _exp = op(
-    "Exp", "x: F -> y: F", shape=same, kernel=np.exp, out=True, grad=lambda n, g: (g * n.outputs[0],), samples=_AWAY
+    "Exp",
+    "x: F -> y: F",
+    shape=same,
+    kernel=np.exp,
+    out=True,
+    inplace=(0,),
+    grad=lambda n, g: (g * n.outputs[0],),
+    samples=_AWAY,
 )
 _expm1 = op(
-    "Expm1", "x: F -> y: F", shape=same, kernel=np.expm1, out=True,
+    "Expm1", "x: F -> y: F", shape=same, kernel=np.expm1, out=True, inplace=(0,),
     grad=lambda n, g: (g * exp(n.inputs[0]),), samples=_AWAY,
 )  # fmt: skip
 _log = op(
-    "Log", "x: F -> y: F", shape=same, kernel=np.log, out=True,
+    "Log", "x: F -> y: F", shape=same, kernel=np.log, out=True, inplace=(0,),
     grad=lambda n, g: (g / n.inputs[0],), samples=_POSITIVE,
 )  # fmt: skip
 _log1p = op(
-    "Log1p", "x: F -> y: F", shape=same, kernel=np.log1p, out=True,
+    "Log1p", "x: F -> y: F", shape=same, kernel=np.log1p, out=True, inplace=(0,),
     grad=lambda n, g: (g / (n.inputs[0] + 1),), samples=_POSITIVE,
 )  # fmt: skip
 _sin = op(
-    "Sin", "x: F -> y: F", shape=same, kernel=np.sin, out=True,
+    "Sin", "x: F -> y: F", shape=same, kernel=np.sin, out=True, inplace=(0,),
     grad=lambda n, g: (g * cos(n.inputs[0]),), samples=_AWAY,
 )  # fmt: skip
 _cos = op(
-    "Cos", "x: F -> y: F", shape=same, kernel=np.cos, out=True,
+    "Cos", "x: F -> y: F", shape=same, kernel=np.cos, out=True, inplace=(0,),
     grad=lambda n, g: (-g * sin(n.inputs[0]),), samples=_AWAY,
 )  # fmt: skip
 _tan = op(
-    "Tan", "x: F -> y: F", shape=same, kernel=np.tan, out=True,
+    "Tan", "x: F -> y: F", shape=same, kernel=np.tan, out=True, inplace=(0,),
     grad=lambda n, g: (g / square(cos(n.inputs[0])),), samples=_INNER,
 )  # fmt: skip
 _asin = op(
-    "Asin", "x: F -> y: F", shape=same, kernel=np.arcsin, out=True,
+    "Asin", "x: F -> y: F", shape=same, kernel=np.arcsin, out=True, inplace=(0,),
     grad=lambda n, g: (g * rsqrt(1 - square(n.inputs[0])),), samples=_INNER,
 )  # fmt: skip
 _acos = op(
-    "Acos", "x: F -> y: F", shape=same, kernel=np.arccos, out=True,
+    "Acos", "x: F -> y: F", shape=same, kernel=np.arccos, out=True, inplace=(0,),
     grad=lambda n, g: (-g * rsqrt(1 - square(n.inputs[0])),), samples=_INNER,
 )  # fmt: skip
 _atan = op(
-    "Atan", "x: F -> y: F", shape=same, kernel=np.arctan, out=True,
+    "Atan", "x: F -> y: F", shape=same, kernel=np.arctan, out=True, inplace=(0,),
     grad=lambda n, g: (g / (1 + square(n.inputs[0])),), samples=_AWAY,
 )  # fmt: skip
 _sinh = op(
-    "Sinh", "x: F -> y: F", shape=same, kernel=np.sinh, out=True,
+    "Sinh", "x: F -> y: F", shape=same, kernel=np.sinh, out=True, inplace=(0,),
     grad=lambda n, g: (g * cosh(n.inputs[0]),), samples=_AWAY,
 )  # fmt: skip
 _cosh = op(
-    "Cosh", "x: F -> y: F", shape=same, kernel=np.cosh, out=True,
+    "Cosh", "x: F -> y: F", shape=same, kernel=np.cosh, out=True, inplace=(0,),
     grad=lambda n, g: (g * sinh(n.inputs[0]),), samples=_AWAY,
 )  # fmt: skip
 _tanh = op(
-    "Tanh", "x: F -> y: F", shape=same, kernel=np.tanh, out=True,
+    "Tanh", "x: F -> y: F", shape=same, kernel=np.tanh, out=True, inplace=(0,),
     grad=lambda n, g: (raw.TanhGrad(n.outputs[0], g),), samples=_AWAY,
 )  # fmt: skip
 _tanh_grad_op = op(
-    "TanhGrad", "y: F, dy: F -> z: F", shape=same, kernel=_tanh_grad,
+    "TanhGrad", "y: F, dy: F -> z: F", shape=same, kernel=_tanh_grad, out=True, inplace=(0, 1),
     grad=lambda n, g: (g * n.inputs[1] * n.inputs[0] * -2, raw.TanhGrad(n.inputs[0], g)),
     samples=[Sample(mat(2, 3), mat(2, 3, seed=1))],
 )  # fmt: skip
 _asinh = op(
-    "Asinh", "x: F -> y: F", shape=same, kernel=np.arcsinh, out=True,
+    "Asinh", "x: F -> y: F", shape=same, kernel=np.arcsinh, out=True, inplace=(0,),
     grad=lambda n, g: (g / cosh(n.outputs[0]),), samples=_AWAY,
 )  # fmt: skip
 _acosh = op(
-    "Acosh", "x: F -> y: F", shape=same, kernel=np.arccosh, out=True,
+    "Acosh", "x: F -> y: F", shape=same, kernel=np.arccosh, out=True, inplace=(0,),
     grad=lambda n, g: (g / sinh(n.outputs[0]),), samples=[Sample(mat(2, 3, lo=1.2, hi=3))],
 )  # fmt: skip
 _atanh = op(
-    "Atanh", "x: F -> y: F", shape=same, kernel=np.arctanh, out=True,
+    "Atanh", "x: F -> y: F", shape=same, kernel=np.arctanh, out=True, inplace=(0,),
     grad=lambda n, g: (g / (1 - square(n.inputs[0])),), samples=_INNER,
 )  # fmt: skip
 _sigmoid_op = op(
-    "Sigmoid", "x: F -> y: F", shape=same, kernel=_sigmoid, out=True,
+    "Sigmoid", "x: F -> y: F", shape=same, kernel=_sigmoid, out=True, inplace=(0,),
     grad=lambda n, g: (raw.SigmoidGrad(n.outputs[0], g),), samples=_AWAY,
 )  # fmt: skip
 _sigmoid_grad_op = op(
-    "SigmoidGrad", "y: F, dy: F -> z: F", shape=same, kernel=_sigmoid_grad,
+    "SigmoidGrad", "y: F, dy: F -> z: F", shape=same, kernel=_sigmoid_grad, out=True, inplace=(0, 1),
     grad=lambda n, g: (g * n.inputs[1] * (1 - 2 * n.inputs[0]), raw.SigmoidGrad(n.inputs[0], g)),
     samples=[Sample(mat(2, 3), mat(2, 3, seed=1))],
 )  # fmt: skip
-_floor = op("Floor", "x: E -> y: E", shape=same, kernel=np.floor, out=True, grad=_STEPS, samples=_AWAY)
-_ceil = op("Ceil", "x: E -> y: E", shape=same, kernel=np.ceil, out=True, grad=_STEPS, samples=_AWAY)
-_round_op = op("Round", "x: N -> y: N", shape=same, kernel=_round, out=True, grad=_STEPS, samples=_AWAY)
-_rint = op("Rint", "x: E -> y: E", shape=same, kernel=np.rint, out=True, grad=_STEPS, samples=_AWAY)
+_floor = op("Floor", "x: E -> y: E", shape=same, kernel=np.floor, out=True, inplace=(0,), grad=_STEPS, samples=_AWAY)
+_ceil = op("Ceil", "x: E -> y: E", shape=same, kernel=np.ceil, out=True, inplace=(0,), grad=_STEPS, samples=_AWAY)
+_round_op = op("Round", "x: N -> y: N", shape=same, kernel=_round, out=True, inplace=(0,), grad=_STEPS, samples=_AWAY)
+_rint = op("Rint", "x: E -> y: E", shape=same, kernel=np.rint, out=True, inplace=(0,), grad=_STEPS, samples=_AWAY)
 _is_nan = op(
-    "IsNan", "x: E -> y: bool", shape=same, kernel=np.isnan, out=True, grad=NO_GRAD("boolean result"), samples=_AWAY
+    "IsNan",
+    "x: E -> y: bool",
+    shape=same,
+    kernel=np.isnan,
+    out=True,
+    inplace=(0,),
+    grad=NO_GRAD("boolean result"),
+    samples=_AWAY,
 )
 _is_inf = op(
-    "IsInf", "x: E -> y: bool", shape=same, kernel=np.isinf, out=True, grad=NO_GRAD("boolean result"), samples=_AWAY
+    "IsInf",
+    "x: E -> y: bool",
+    shape=same,
+    kernel=np.isinf,
+    out=True,
+    inplace=(0,),
+    grad=NO_GRAD("boolean result"),
+    samples=_AWAY,
 )
 _is_finite = op(
-    "IsFinite", "x: E -> y: bool", shape=same, kernel=np.isfinite, out=True,
+    "IsFinite", "x: E -> y: bool", shape=same, kernel=np.isfinite, out=True, inplace=(0,),
     grad=NO_GRAD("boolean result"), samples=_AWAY,
 )  # fmt: skip
 _logical_not = op(
-    "LogicalNot", "x: bool -> y: bool", shape=same, kernel=np.logical_not, out=True,
+    "LogicalNot", "x: bool -> y: bool", shape=same, kernel=np.logical_not, out=True, inplace=(0,),
     grad=NO_GRAD("boolean result"), samples=[Sample(bits(2, 3))],
 )  # fmt: skip
 _invert = op(
-    "Invert", "x: Z -> y: Z", shape=same, kernel=np.invert, out=True,
+    "Invert", "x: Z -> y: Z", shape=same, kernel=np.invert, out=True, inplace=(0,),
     grad=NO_GRAD("integer result"), samples=[Sample(ints(1, 0, -7))],
 )  # fmt: skip
 

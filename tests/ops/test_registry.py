@@ -111,6 +111,12 @@ def check_out_argument(definition, sample):
             got = fn(*values[:-1], out=out)
         assert got is out, f"{definition.name} did not return out"
         np.testing.assert_array_equal(out, want)
+        for position in definition.inplace:
+            given = [np.array(v) for v in values[:-1]]
+            if given[position].shape == want.shape and given[position].dtype == want.dtype:
+                with np.errstate(all="ignore"):
+                    fn(*given, out=given[position])
+                np.testing.assert_array_equal(given[position], want, err_msg=f"over input {position}")
         assert graph is outputs[0].graph
 
 
