@@ -38,6 +38,9 @@ FLOW_NOW = 12  # If or While (fn) in which nothing waits; several outputs
 FETCH = 13  # slots[a] is fetch b, of a partial run
 
 
+# A plan that computes longer than this per run goes to the runner.
+SHORT_S = 300e-6
+
 # What a `_Send` without input sends: only that it was reached counts.
 NOTHING = np.zeros((0,), np.float32)
 NOTHING.flags.writeable = False
@@ -107,9 +110,14 @@ class Plan:
         self.busy_s = -1.0
 
     def observe(self, seconds: float) -> None:
-        """Take in how long a run computed."""
+        """Take in how long a run computed. One run that was held up does not make a short plan long."""
         known = self.busy_s
-        self.busy_s = seconds if known < 0 else known + 0.25 * (seconds - known)
+        self.busy_s = seconds if known < 0 else known + 0.25 * (min(seconds, 3 * SHORT_S) - known)
+
+    @property
+    def short(self) -> bool:
+        """True if it may run on the baton."""
+        return not self.holds and 0 <= self.busy_s < SHORT_S
 
     def call(self, args: Sequence[Any], frame: Any) -> list[Any]:
         """Run a plan in which nothing waits; its outputs in order. `frame` is where it stands."""

@@ -69,6 +69,13 @@ class ResourceManager:
             for key in [key for key in self._entries if key[0] in wanted]:
                 del self._entries[key]
 
+    def lost(self, member: str, reason: str) -> None:
+        """The process of task `member` is gone: resources that count on it are told."""
+        with self._lock:
+            found = [entry for entry in self._entries.values() if hasattr(entry, "lost")]
+        for entry in found:
+            entry.lost(member, reason)
+
     def statistics(self) -> dict[str, int]:
         """Number of resources by kind."""
         with self._lock:

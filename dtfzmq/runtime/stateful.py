@@ -12,6 +12,7 @@ from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.node import Node
 from dtfzmq.runtime import accumulators, cells, queues
 from dtfzmq.runtime.resources import ResourceManager, shared_key
+from dtfzmq.runtime.token_queue import TokenQueue
 
 Getter = Callable[[], Any]
 
@@ -73,6 +74,16 @@ def _queue(kind: str, factory: Callable[..., Any]) -> Callable[[Node, ResourceMa
     return make
 
 
+def _token_queue(node: Node, resources: ResourceManager) -> Getter:
+    attrs = node.attrs
+    asked = (attrs["capacity"], attrs["component_types"], attrs["shapes"])
+
+    def build(name: str) -> Any:
+        return TokenQueue(name, *asked, attrs["members"])
+
+    return _found(node, resources, "Queue", build, lambda q: q.match(TokenQueue.kind, node.name, *asked))
+
+
 def _accumulator(kind: str, factory: Callable[..., Any]) -> Callable[[Node, ResourceManager], Getter]:
     def make(node: Node, resources: ResourceManager) -> Getter:
         attrs = node.attrs
@@ -92,6 +103,7 @@ _MAKERS: dict[str, Callable[[Node, ResourceManager], Getter]] = {
     "RandomShuffleQueueV2": _queue("RandomShuffleQueue", queues.RandomShuffleQueue),
     "PaddingFIFOQueueV2": _queue("PaddingFIFOQueue", queues.PaddingFIFOQueue),
     "PriorityQueueV2": _queue("PriorityQueue", queues.PriorityQueue),
+    "TokenQueue": _token_queue,
     "ConditionalAccumulator": _accumulator("ConditionalAccumulator", accumulators.ConditionalAccumulator),
     "SparseConditionalAccumulator": _accumulator(
         "SparseConditionalAccumulator", accumulators.SparseConditionalAccumulator

@@ -53,6 +53,8 @@ class StepContext:
         self.exchange = exchange
         self.route = route
         self.trace = trace
+        # The task that is the step's master; "" if nobody asks.
+        self.member = ""
         self.error: errors.OpError | None = None
         self._lock = threading.Lock()
         self._watchers: dict[int, Callable[[], None]] = {}

@@ -273,3 +273,20 @@ def test_a_run_ends_after_what_it_sent_has_left() -> None:
     assert events == []
     loop.run()
     assert events == ["pushed", "done"]
+
+
+def test_an_error_amid_arrivals_loses_none_of_them() -> None:
+    b = Builder()
+    zero = b.const(0.0)
+    cond, body = Builder("c/"), Builder("b/")
+    cond.ret(cond.add("TestGate", [cond.arg()], name="odd"))
+    body.ret(body.arg())
+    loop = b.loop([zero], [], cond, body, [F])
+    others = [b.add("TestGate", [b.arg()], name=f"gate{k}") for k in range(2)]
+    started = Started(compiled(b, (loop, 0), *others), [np.float64(1), np.float64(2)])
+    started.loop.call_soon(lambda: None)
+    open_gate("gate0")
+    open_gate("c/odd", np.zeros(3))  # no scalar: the loop cannot be tested
+    open_gate("gate1")
+    with pytest.raises(errors.InvalidArgumentError, match="must be a scalar"):
+        _ = started.go().value
