@@ -82,6 +82,15 @@ from dtfzmq.ops.array import (
     unpack,
     unstack,
 )
+from dtfzmq.ops.blocks import (
+    batch_to_space,
+    batch_to_space_nd,
+    depth_to_space,
+    required_space_to_batch_paddings,
+    space_to_batch,
+    space_to_batch_nd,
+    space_to_depth,
+)
 from dtfzmq.ops.cast import bitcast, cast, saturate_cast, to_bfloat16, to_double, to_float, to_int32, to_int64
 from dtfzmq.ops.clip import clip_by_average_norm, clip_by_global_norm, clip_by_norm, clip_by_value, global_norm, norm
 from dtfzmq.ops.constants import (

@@ -1,5 +1,6 @@
 """``tf.nn``: public names alone."""
 
+from dtfzmq.ops.blocks import depth_to_space, space_to_batch, space_to_depth, with_space_to_batch
 from dtfzmq.ops.clip import l2_normalize
 from dtfzmq.ops.conv_layers import (
     atrous_conv2d,
@@ -53,4 +54,18 @@ from dtfzmq.ops.nn import (
     weighted_cross_entropy_with_logits,
     xw_plus_b,
     zero_fraction,
+)
+from dtfzmq.ops.pooling import (
+    avg_pool,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    avg_pool_v2,
+    max_pool,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    max_pool_v2,
+    max_pool_with_argmax,
+    pool,
 )
