@@ -207,6 +207,8 @@ class Worker:
                 step.cancel(errors.AbortedError(None, None, f"The master of this step is gone: {error.message}"))
         for handle in [h for h, session in self.sessions.items() if session.link is link and link is not None]:
             self.sessions.pop(handle).close()
+        if link is not None and link.peer is not None and link.peer.name:
+            self.resources.lost(link.peer.name, error.message)
 
     def stop(self) -> None:
         """End every step and session: the server goes."""

@@ -72,6 +72,7 @@ class WorkerStep:
         offload = getattr(reply, "runner", None)
         runner = worker.runner if offload is None else CallerRunner(offload, worker.runner)
         self._context = StepContext(step, worker.loop, runner, None, worker.route, [] if trace & 1 else None)
+        self._context.member = worker.task if link is None else link.peer.name
 
     def open(self) -> None:
         """Take the step's place in the rendezvous. Raises if the step is over already."""

@@ -290,4 +290,17 @@ class PriorityQueue(QueueBase):
         super().__init__(whole, sized, None if called is None else ["priority", *called], ref)
 
 
+class TokenQueue(QueueBase):
+    """A FIFO queue of steps for synchronous replicas, of which `members` must be alive for tokens to come.
+
+    A worker that waits for a token that cannot come any more, since one of them was lost or nobody gives tokens out,
+    gets UnavailableError naming the lost task.
+    """
+
+    def __init__(self, dtype: Any, members: int, shared_name: str, name: str = "token_queue") -> None:
+        found, known, called = _prepared(dtype, [TensorShape([])], None)
+        ref = queue_ops.token_queue(found, known, -1, _container(), shared_name, members, name=name)
+        super().__init__(found, known, called, ref)
+
+
 _INT64 = types.int64

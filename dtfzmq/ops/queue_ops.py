@@ -55,6 +55,7 @@ fifo_queue = _declare_queue("FIFOQueueV2")
 random_shuffle_queue = _declare_queue("RandomShuffleQueueV2", f"min_after_dequeue: int = 0, {_SEEDS}")
 padding_fifo_queue = _declare_queue("PaddingFIFOQueueV2")
 priority_queue = _declare_queue("PriorityQueueV2")
+token_queue = _declare_queue("TokenQueue", "members: int = 0")
 
 enqueue = op(
     "QueueEnqueueV2", "handle: resource, components: any*; timeout_ms: int = -1 ->", shape=none, stateful=True,

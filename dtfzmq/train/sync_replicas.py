@@ -3,7 +3,8 @@
 Each worker hands its gradients, stamped with its local step, to accumulators beside the variables, then waits for a
 token. The chief's queue runner takes the means, updates the variables and the global step, and gives out tokens that
 carry the new step. A gradient stamped with an older step is dropped. Gradients count, not workers: one worker alone
-makes progress, and with more replicas than `replicas_to_aggregate` the slow ones are backups.
+makes progress, and with more replicas than `replicas_to_aggregate` the slow ones are backups. A worker that is lost so
+that a step cannot be completed is named to the others, whose runs end as UnavailableError.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dtfzmq.graph.keys import GraphKeys
 from dtfzmq.graph.scopes import colocate_with, control_dependencies, device, name_scope
 from dtfzmq.ops import constants, grouping
 from dtfzmq.ops.accumulators import ConditionalAccumulator, ConditionalAccumulatorBase, SparseConditionalAccumulator
-from dtfzmq.ops.data_flow import FIFOQueue
+from dtfzmq.ops.data_flow import FIFOQueue, TokenQueue
 from dtfzmq.train.optimizer import GradAndVar, Optimizer
 from dtfzmq.train.queue_runner import QueueRunner
 from dtfzmq.train.session_run_hook import SessionRunHook
@@ -58,7 +59,7 @@ class SyncReplicasOptimizer(Optimizer):
         self._gradients_applied = False
         self._global_step: Any = None
         self._local_step: Variable | None = None
-        self._sync_token_queue: FIFOQueue | None = None
+        self._sync_token_queue: TokenQueue | None = None
         self._chief_queue_runner: QueueRunner | None = None
         self._accumulators: list[tuple[ConditionalAccumulatorBase, str]] = []
         self.local_step_init_op: Operation | None = None
@@ -136,7 +137,8 @@ class SyncReplicasOptimizer(Optimizer):
         step = self._global_step
         dtype = step.dtype.base_dtype
         with device(step.device), name_scope(""):
-            tokens = FIFOQueue(-1, dtype, shapes=[()], name="sync_token_q", shared_name="sync_token_q")
+            needed = min(self._replicas_to_aggregate, self._total_num_replicas)
+            tokens = TokenQueue(dtype, needed, name="sync_token_q", shared_name="sync_token_q")
             # the runner closes the queue that it is given; the tokens' must stay open for sessions to come
             unused = FIFOQueue(1, dtypes.int32, shapes=[()], name="dummy_queue", shared_name="dummy_queue")
             with control_dependencies(handed_in):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,3 +74,78 @@ def test_a_ps_that_comes_back_has_empty_variables_and_queues(processes: Callable
             session.run(v)
         session.run(v.initializer)
         assert session.run(v) == 3.0
+
+
+REPLICA = """
+    import json, os, sys, time
+    import numpy as np
+    import dtfzmq as tf
+    config, needed = json.loads(os.environ["TF_CONFIG"]), int(sys.argv[1])
+    index, cluster = config["task"]["index"], config["cluster"]
+    server = tf.train.Server(cluster, job_name="worker", task_index=index)
+    with tf.device(tf.train.replica_device_setter(cluster=cluster, worker_device=f"/job:worker/task:{index}")):
+        w, step = tf.Variable(np.zeros(4, "float32")), tf.train.get_or_create_global_step()
+        optimizer = tf.train.SyncReplicasOptimizer(
+            tf.train.GradientDescentOptimizer(0.1), needed, total_num_replicas=len(cluster["worker"]))
+        train = optimizer.minimize(tf.reduce_sum(tf.square(w - float(index))), global_step=step)
+        hook = optimizer.make_session_run_hook(index == 0)
+        hook.begin()
+        initialize = tf.global_variables_initializer()
+        missing = tf.report_uninitialized_variables(tf.global_variables())
+    coordinator = tf.train.Coordinator()
+    with tf.Session(server.target) as session:
+        if index == 0:
+            session.run(initialize)
+        while len(session.run(missing)):
+            time.sleep(0.02)
+        hook.after_create_session(session, coordinator)
+        goal = 30
+        try:
+            while True:
+                _, now = session.run([train, step])
+                if now >= goal:
+                    print("reached", goal, flush=True)
+                    goal += 30
+        except tf.errors.UnavailableError as error:
+            print("unavailable:", error.message, flush=True)
+            coordinator.request_stop()
+    server.stop()
+    print("ended", flush=True)
+"""
+
+
+def replicas(cluster: Cluster, folder: Path, needed: int) -> list[Any]:
+    cluster.start("ps")
+    script = folder / "replica.py"
+    script.write_text(textwrap.dedent(REPLICA))
+    count = len(cluster.spec["worker"])
+    started = [cluster.script(script, str(needed), job="worker", index=i) for i in range(count)]
+    for replica in started:
+        replica.wait_printed("reached 30")
+    return started
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", [0, 2])
+def test_a_lost_worker_is_named_to_the_others(
+    processes: Callable[..., Cluster], tmp_path: Path, victim: int
+) -> None:
+    """The chief and another worker, each killed: nobody waits for ever, and all are told for whom."""
+    started = replicas(processes({"ps": 1, "worker": 3}), tmp_path, needed=3)
+    started[victim].kill()
+    for index, replica in enumerate(started):
+        if index != victim:
+            told = replica.wait_printed("ended")
+            assert f"/job:worker/replica:0/task:{victim} was lost" in told
+            assert replica.wait() == 0
+
+
+@pytest.mark.slow
+def test_backups_go_on_when_a_worker_is_lost(processes: Callable[..., Cluster], tmp_path: Path) -> None:
+    started = replicas(processes({"ps": 1, "worker": 3}), tmp_path, needed=2)
+    started[2].kill()
+    before = [replica.output() for replica in started]
+    for replica, seen in zip(started[:2], before):
+        goal = 30 * (seen.count("reached") + 4)
+        replica.wait_printed(f"reached {goal}")
+        assert "unavailable" not in replica.output()
