@@ -12,6 +12,7 @@ from dtfzmq.ops import (
     arithmetic,
     array,
     bitwise_ops,
+    blocks,
     branching,
     broadcasting,
     cast,
@@ -23,6 +24,7 @@ from dtfzmq.ops import (
     conv_layers,
     decompositions,
     diag,
+    einsum,
     elementwise,
     flow_grad,
     gradients,
@@ -36,6 +38,7 @@ from dtfzmq.ops import (
     matmul,
     nn,
     operators,
+    pooling,
     queue_ops,
     random,
     reductions,
@@ -64,6 +67,8 @@ FAMILIES: Final = (
     activations,
     nn,
     conv,
+    blocks,
+    pooling,
     losses,
     random,
     branching,
@@ -78,6 +83,7 @@ FAMILIES: Final = (
     decompositions,
     special,
     linalg,
+    einsum,
 )
 
 
@@ -115,12 +121,13 @@ _NAMESPACES: Final[dict[str, tuple[Any, ...]]] = {
         special,
         linalg,
         decompositions,
+        einsum,
     ),
     "math": (reductions, math, elementwise, complex, special),
     "bitwise": (math, bitwise_ops),
-    "nn": (nn, conv_layers),
+    "nn": (nn, conv_layers, pooling, blocks),
     "losses": (losses,),
-    "linalg": (diag, linalg, decompositions),
+    "linalg": (diag, linalg, decompositions, einsum),
 }
 
 
