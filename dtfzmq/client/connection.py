@@ -91,6 +91,7 @@ class LinkConnection:
         if link.state == UP:
             self._was_up = True
         elif self._was_up:
+            link.hurry()
             self.loop.call_later(_LOOK_EVERY_S, self._look, link, answer)
 
     def _look(self, link: Any, answer: Answer) -> None:

@@ -153,6 +153,8 @@ class _Contact:
                 return
             call = peer.call(m.GetStatus(), lambda reply, error, task=task: self._answered(task, reply, error))
             self._calls.append(call)
+            if task in self._gone:
+                peer.hurry()
 
     def _answered(self, task: str, reply: Any, error: BaseException | None) -> None:
         if error is None:

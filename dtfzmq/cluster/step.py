@@ -85,7 +85,7 @@ class Step:
         self._grace: Timer | None = None
 
     def start(self, session: str, feeds: list[Any], timeout: float, trace: int) -> None:
-        """Send RunGraph to all parts, the own worker's last, as it may run at once. No feeds: those of a partial run."""
+        """Send RunGraph to all parts, the own worker's last: it may run at once. No feeds: those of a partial run."""
         if timeout > 0:
             self._expiry = self._loop.call_later(timeout, self._expire)
         own = -1

@@ -17,7 +17,8 @@ from dtfzmq.wire import codec, frames, hello
 from dtfzmq.wire.dial import Dialler
 from dtfzmq.wire.lane import Channel
 from dtfzmq.wire.numbers import Message
-from dtfzmq.wire.traffic import Traffic, by_reference
+from dtfzmq.wire.reading import by_reference
+from dtfzmq.wire.traffic import Traffic
 from dtfzmq.wire.transport import BULK, CONTROL
 
 if TYPE_CHECKING:
