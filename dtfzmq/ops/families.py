@@ -38,10 +38,12 @@ from dtfzmq.ops import (
     matmul,
     nn,
     operators,
+    partitioning,
     pooling,
     queue_ops,
     random,
     reductions,
+    segments,
     sendrecv,
     shaping,
     slicing,
@@ -84,6 +86,8 @@ FAMILIES: Final = (
     special,
     linalg,
     einsum,
+    segments,
+    partitioning,
 )
 
 
@@ -122,8 +126,10 @@ _NAMESPACES: Final[dict[str, tuple[Any, ...]]] = {
         linalg,
         decompositions,
         einsum,
+        segments,
+        partitioning,
     ),
-    "math": (reductions, math, elementwise, complex, special),
+    "math": (reductions, math, elementwise, complex, special, segments),
     "bitwise": (math, bitwise_ops),
     "nn": (nn, conv_layers, pooling, blocks),
     "losses": (losses,),
