@@ -11,57 +11,22 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # signal wraps it in enums, which costs 3 us a call
 import collections
-import contextlib
 import heapq
 import itertools
 import logging
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from dtfzmq.base import clock, errors, threads
+from dtfzmq.base.poller import IdlePoller, Poller
 
 _log = logging.getLogger("dtfzmq")
 
 # A pure client's I/O thread leaves the sockets alone for this long after a caller, since the next caller takes the
 # baton for nothing if nobody polls, and for two switches of thread if somebody does.
 CLIENT_GRACE_S = 0.005
-
-
-class Poller(Protocol):
-    """Where a loop looks for what comes from outside."""
-
-    def poll(self, timeout: float | None) -> None:
-        """Wait at most `timeout` seconds (None: for ever) for events or a wake, and dispatch them. Holder only."""
-
-    def wake(self) -> None:
-        """End a poll that runs or the next one. Any thread; safe in a signal handler."""
-
-    def close(self) -> None:
-        """Give back descriptors. Called once, by the last holder."""
-
-
-class IdlePoller:
-    """The poller of a loop without sockets: it only waits to be woken."""
-
-    def __init__(self) -> None:
-        # A plain lock as a binary semaphore: taking and releasing it are single steps, so that a signal handler may
-        # call `wake` whatever the main thread was at (an Event would deadlock on its own lock).
-        self._gate = threading.Lock()
-        self._gate.acquire()
-
-    def poll(self, timeout: float | None) -> None:
-        """See Poller."""
-        self._gate.acquire(True, -1 if timeout is None else min(timeout, threading.TIMEOUT_MAX))
-
-    def wake(self) -> None:
-        """See Poller."""
-        with contextlib.suppress(RuntimeError):
-            self._gate.release()
-
-    def close(self) -> None:
-        """See Poller."""
 
 
 class Timer:

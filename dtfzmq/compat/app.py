@@ -9,5 +9,5 @@ from typing import Any
 
 def run(main: Callable[[list[str]], Any] | None = None, argv: Sequence[str] | None = None) -> None:
     """Call ``main(argv)`` (the main module's ``main`` if none is given) and exit with what it returns."""
-    entry = main if main is not None else sys.modules["__main__"].main  # type: ignore[attr-defined]  # the program's
+    entry = main if main is not None else sys.modules["__main__"].main
     sys.exit(entry(list(sys.argv if argv is None else argv)))
