@@ -22,6 +22,7 @@ from dtfzmq.ops import (
     control,
     conv,
     conv_layers,
+    debugging,
     decompositions,
     diag,
     einsum,
@@ -88,6 +89,7 @@ FAMILIES: Final = (
     einsum,
     segments,
     partitioning,
+    debugging,
 )
 
 
