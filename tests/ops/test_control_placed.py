@@ -56,11 +56,8 @@ class Program:
                 elif kind == 2:
                     made = math.maximum(a, b * 0.5)
                 elif kind == 3:
-                    made = control.cond(
-                        math.logical_xor(self.pred, c.constant(rng.random() < 0.5)),
-                        lambda a=a, b=b: self.block([a, b], depth - 1),
-                        lambda a=a, b=b: self.block([b, a * 0.3], depth - 1),
-                    )
+                    taken = math.logical_xor(self.pred, c.constant(rng.random() < 0.5))
+                    made = control.cond(taken, self.branch([a, b], depth), self.branch([b, a * 0.3], depth))
                 else:
                     times = rng.randint(0, 3)
                     made = control.while_loop(
@@ -71,6 +68,9 @@ class Program:
             values = [*values, made]
         with self.placed():
             return values[-1] + values[-2]
+
+    def branch(self, values, depth):
+        return lambda: self.block(values, depth - 1)
 
     def same(self, made, like):
         made.set_shape(like.shape)
