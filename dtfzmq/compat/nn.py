@@ -1,5 +1,6 @@
 """``tf.nn``: public names alone."""
 
+from dtfzmq.ops.batch_norm import fused_batch_norm
 from dtfzmq.ops.blocks import depth_to_space, space_to_batch, space_to_depth, with_space_to_batch
 from dtfzmq.ops.clip import l2_normalize
 from dtfzmq.ops.conv_layers import (
@@ -54,6 +55,14 @@ from dtfzmq.ops.nn import (
     weighted_cross_entropy_with_logits,
     xw_plus_b,
     zero_fraction,
+)
+from dtfzmq.ops.normalization import (
+    batch_norm_with_global_normalization,
+    local_response_normalization,
+    lrn,
+    normalize_moments,
+    sufficient_statistics,
+    weighted_moments,
 )
 from dtfzmq.ops.pooling import (
     avg_pool,
