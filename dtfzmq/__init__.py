@@ -113,7 +113,6 @@ from dtfzmq.ops.constants import (
 )
 from dtfzmq.ops.control import case, cond, while_loop
 from dtfzmq.ops.data_flow import FIFOQueue, PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
-from dtfzmq.ops.debugging import Assert, Print, check_numerics, verify_tensor_all_finite
 from dtfzmq.ops.elementwise import (
     abs,
     acos,

@@ -8,7 +8,7 @@ import pytest
 from dtfzmq.base import errors
 from dtfzmq.graph.graph import Graph
 from dtfzmq.ops import constants as c
-from dtfzmq.ops import debugging, families
+from dtfzmq.ops import checks, families, printing
 from dtfzmq.ops.gradients import gradients
 from tests.kit.evaluate import Env, evaluate
 
@@ -23,7 +23,7 @@ def graph():
 
 def test_print_shows_what_it_passes_on(capsys):
     x = c.constant([1.5, 2.0, 3.0, 4.0])
-    y = debugging.Print(x, [x, "text", True], message="here: ", first_n=2, summarize=3)
+    y = printing.Print(x, [x, "text", True], message="here: ", first_n=2, summarize=3)
     env = Env()
     for _ in range(3):
         np.testing.assert_array_equal(evaluate(y, env=env), [1.5, 2, 3, 4])
@@ -33,7 +33,7 @@ def test_print_shows_what_it_passes_on(capsys):
 
 def test_assert_names_its_data():
     p = c.placeholder("bool", [])
-    check = debugging.Assert(p, ["sizes differ", c.constant([1, 2, 3, 4])])
+    check = checks.Assert(p, ["sizes differ", c.constant([1, 2, 3, 4])])
     assert evaluate(check, {p: True}) is None
     with pytest.raises(errors.InvalidArgumentError, match=r"assertion failed: \[sizes differ\] \[1 2 3\.\.\.\]"):
         evaluate(check, {p: False})
@@ -41,7 +41,7 @@ def test_assert_names_its_data():
 
 def test_check_numerics_names_what_it_found():
     x = c.placeholder("float32", [None])
-    y = debugging.check_numerics(x, "the loss")
+    y = checks.check_numerics(x, "the loss")
     assert evaluate(y, {x: [1, 2]}).tolist() == [1, 2]
     with pytest.raises(errors.InvalidArgumentError, match="the loss : Tensor had Inf and NaN values"):
         evaluate(y, {x: [np.nan, np.inf]})
