@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -108,18 +109,24 @@ def _builder(definition: OpDef) -> Callable[..., Any]:
             values = list(args[:n_inputs])
             attr_values = list(args[n_inputs:])
         types: dict[str, DType] = {}
-        if plain:
+        op_name = op_name or name
+        if plain and all(map(_is_typed, values)):
             tensors = _convert_plain(name, sig.inputs, values, types)
             attrs: dict[str, Any] = {}
         else:
-            tensors, attrs = _convert_lists(name, sig.inputs, values, types)
+            # constants of Python values are named inside the operation's name: ``y/x``, never ``x``
+            with _scope_of(values, op_name) as op_name:
+                if plain:
+                    tensors, attrs = _convert_plain(name, sig.inputs, values, types), {}
+                else:
+                    tensors, attrs = _convert_lists(name, sig.inputs, values, types)
         for spec, value in zip(attr_specs, attr_values):
             attrs[spec.name] = _attr_value(name, spec, value)
         dtypes_out = [_output_type(o, types, attrs, tensors) for o in outputs] if not _counted(outputs) else (
             _listed_types(outputs, types, attrs, tensors)
         )
         graph = graph_of(tensors)
-        made = graph.create_op(name, tensors, attrs, dtypes_out, op_name or name)
+        made = graph.create_op(name, tensors, attrs, dtypes_out, op_name)
         if not outputs:
             return made
         if len(outputs) == 1 and not outputs[0].list:
@@ -129,6 +136,24 @@ def _builder(definition: OpDef) -> Callable[..., Any]:
     build.__name__ = build.__qualname__ = name
     build.__doc__ = f"Add a ``{name}`` operation: ``{sig.text}``."
     return build
+
+
+@contextlib.contextmanager
+def _scope_of(values: list[Any], op_name: str) -> Iterator[str]:
+    """The name that an operation over `values` will have, open as a scope, in the graph in which it will be made."""
+    flat: list[Any] = []
+    for value in values:
+        flat.extend(value if isinstance(value, (list, tuple)) else (value,))
+    if all(map(_is_typed, flat)):
+        yield op_name
+        return
+    graph = graph_of(flat)
+    if graph is get_default_graph():
+        with graph.name_scope(op_name) as scope:
+            yield scope
+        return
+    with graph.as_default(), graph.name_scope(op_name) as scope:
+        yield scope
 
 
 def _type_class(name: str, arg: Arg, dtype: DType) -> None:
