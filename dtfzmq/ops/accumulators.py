@@ -53,7 +53,7 @@ class ConditionalAccumulatorBase:
     def set_global_step(self, new_global_step: Any, name: str | None = None) -> Operation:
         """From now on gradients of earlier steps are dropped."""
         made: Operation = queue_ops.accumulator_set_global_step(
-            self._accumulator_ref, _step(new_global_step), name=name or f"{self._name}_SetGlobalStep"
+            self._accumulator_ref, _step(new_global_step), name=name
         )
         return made
 
@@ -90,7 +90,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         value = convert_to_tensor(grad, self._dtype)
         value.get_shape().assert_is_compatible_with(self._shape)
         made: Operation = queue_ops.accumulator_apply_gradient(
-            self._accumulator_ref, _step(local_step), value, name=name or f"{self._name}_ApplyGradient"
+            self._accumulator_ref, _step(local_step), value, name=name
         )
         return made
 
@@ -98,7 +98,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         """Wait for `num_required` gradients; the mean of all inside. Empties, and moves the step on by one."""
         made: Tensor = queue_ops.accumulator_take_gradient(
             self._accumulator_ref, convert_to_tensor(num_required, dtype=dtypes.int32), self._dtype,
-            name=name or f"{self._name}_TakeGradient",
+            name=name,
         )  # fmt: skip
         made.set_shape(self._shape)
         return made
@@ -146,7 +146,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             convert_to_tensor(grad_values, self._dtype),
             convert_to_tensor(shape, dtype=dtypes.int64),
             grad_shape is not None,
-            name=name or f"{self._name}_ApplySparseGradient",
+            name=name,
         )
         return made
 
@@ -154,7 +154,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         """Wait for `num_required` gradients; (indices, values, shape) of their mean, every index once, in order."""
         made: tuple[Tensor, Tensor, Tensor] = queue_ops.sparse_accumulator_take_gradient(
             self._accumulator_ref, convert_to_tensor(num_required, dtype=dtypes.int32), self._dtype,
-            name=name or f"{self._name}_TakeSparseGradient",
+            name=name,
         )  # fmt: skip
         made[0].set_shape([None])
         if self._shape.ndims is not None:

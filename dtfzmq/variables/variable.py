@@ -158,12 +158,6 @@ class Variable(ReadsFirst):
     def __iter__(self) -> NoReturn:
         raise TypeError("'Variable' object is not iterable.")
 
-    def __bool__(self) -> NoReturn:
-        raise TypeError(
-            "Using a `tf.Variable` as a Python `bool` is not allowed. Use `if t is not None:` instead of `if t:`, and "
-            "`tf.cond` to choose by the value."
-        )
-
     @property
     def name(self) -> str:
         """Name of the reference tensor, e.g. 'w:0'."""
