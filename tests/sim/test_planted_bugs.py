@@ -136,7 +136,7 @@ PLANTS: list[tuple[Plant, str]] = [
 @pytest.mark.parametrize(("plant", "found"), PLANTS, ids=[plant.__name__ for plant, _ in PLANTS])
 def test_a_planted_bug_is_found(monkeypatch: pytest.MonkeyPatch, plant: Plant, found: str) -> None:
     plant(monkeypatch)
-    monkeypatch.setattr("dtfzmq.wire.traffic._log.exception", _raise_what_is_handled)
+    monkeypatch.setattr("dtfzmq.wire.sender._log.exception", _raise_what_is_handled)
     with pytest.raises(Exception, match=found):
         for seed in range(SEEDS):
             scenario(seed)

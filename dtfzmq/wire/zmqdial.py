@@ -1,0 +1,182 @@
+"""A lane that we dial: one DEALER each, over all numbers of the peer's host in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import zmq
+
+from dtfzmq.base import errors, threads
+from dtfzmq.wire import addresses
+from dtfzmq.wire.dial import REFUSED
+from dtfzmq.wire.settings import LinkSettings
+from dtfzmq.wire.transport import LaneEvents
+from dtfzmq.wire.zmqpoll import MORE, NONE, SOME, ZmqPoller
+from dtfzmq.wire.zmqsocket import (
+    EVENTS_OPTION,
+    FAILED,
+    LEND,
+    LINGER_MS,
+    NOW,
+    NOW_AND_MORE,
+    READABLE,
+    TURN,
+    Watched,
+    ZmqLane,
+    receive,
+)
+
+
+class Owner(Protocol):
+    """What a lane needs of its transport."""
+
+    loop: Any
+    poller: ZmqPoller
+    settings: LinkSettings
+
+
+class _Dealer(Watched):
+    """One attempt to connect to one number, and the connection that comes of it."""
+
+    def __init__(self, lane: DealerLane, poller: ZmqPoller, settings: LinkSettings, number: str, port: int) -> None:
+        self._lane = lane
+        super().__init__(poller, zmq.DEALER, settings)
+        self.sock.set(zmq.IPV6, int(":" in number))
+        self.sock.connect(addresses.endpoint(number, port))
+        self.connected = False
+        self.ready = False
+
+    def drain(self) -> int:
+        """See zmqpoll.Source."""
+        sock = self.sock
+        state = NONE
+        for _ in range(TURN):
+            if not self.open or not sock.getsockopt(EVENTS_OPTION) & READABLE:
+                return state
+            state = SOME
+            receive(sock, self._lane)
+        return MORE
+
+    def on_event(self, event: int, value: int) -> None:
+        """See Watched."""
+        if event == zmq.EVENT_CONNECTED:
+            self.connected = True
+        elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+            self.ready = True
+            self._lane.opened()
+        elif event == zmq.EVENT_DISCONNECTED:
+            self._lane.failed("the connection ended", self.ready)
+        elif event == zmq.EVENT_CLOSED:
+            self._lane.failed("the connection ended" if self.connected else self._lane.unanswered(), self.ready)
+        elif event in FAILED:
+            self._lane.failed(FAILED[event], self.ready)
+
+    def send(self, frames: Sequence[Any], frozen: bool) -> None:
+        """Send on it. Raises ZMQError if the connection is gone."""
+        sock = self.sock
+        if len(frames) == 1:
+            sock.send(frames[0], NOW)
+        else:
+            sock.send(frames[0], NOW_AND_MORE)
+            data = frames[1]
+            sock.send(data, NOW, copy=not frozen or len(data) < LEND)
+        self._poller.touch(self)
+
+
+class DealerLane(ZmqLane):
+    """A lane that we dial; tries all numbers of its host in turn."""
+
+    def __init__(self, transport: Owner, address: str, events: LaneEvents) -> None:
+        self._transport = transport
+        self._loop = transport.loop
+        self.address = address
+        self.events: LaneEvents | None = events
+        self._numbers: list[str] = []
+        self._port = 0
+        self._dealer: _Dealer | None = None
+        self._began = 0.0
+
+    def begin(self) -> None:
+        """Find the numbers of the host and try the first."""
+        try:
+            asked = addresses.parse(self.address)
+        except errors.OpError as exc:
+            self.over(exc.message)
+            return
+        self._port = asked.port
+        numbers = addresses.quick(asked.host)
+        if numbers is not None:
+            self._found(numbers)
+        else:
+            threads.start(self._look_up, "dtfzmq-resolve", asked.host)
+
+    def _look_up(self, host: str) -> None:
+        try:
+            numbers = addresses.look_up(host)
+        except (OSError, UnicodeError):
+            self._loop.call_soon(self.over, f"the host name {host} is not known")
+        else:
+            self._loop.call_soon(self._found, numbers)
+
+    def _found(self, numbers: list[str]) -> None:
+        self._numbers = list(numbers)
+        self._next()
+
+    def _next(self) -> None:
+        if self.events is None:
+            return
+        number = self._numbers.pop(0)
+        self._began = self._loop.now()
+        try:
+            self._dealer = _Dealer(self, self._transport.poller, self._transport.settings, number, self._port)
+        except zmq.ZMQError as exc:
+            self.over(f"no socket: {exc}")
+
+    def unanswered(self) -> str:
+        """Why a connection did not come about: libzmq tells only that."""
+        waited = self._loop.now() - self._began
+        if waited >= self._transport.settings.connect_timeout * 0.9:
+            return f"no answer within {waited:.1f} s"
+        return REFUSED
+
+    def opened(self) -> None:
+        """The handshake is through."""
+        if self.events is not None:
+            self._numbers = []
+            self.events.on_open()
+
+    def failed(self, reason: str, was_open: bool) -> None:
+        """The attempt or the connection ended."""
+        self._drop(0)
+        if self._numbers and not was_open:
+            self._next()
+        else:
+            self.over(reason)
+
+    def send(self, frames: Sequence[Any], frozen: bool = False) -> None:
+        """See transport.Lane."""
+        dealer = self._dealer
+        if dealer is None or not dealer.open:
+            return
+        try:
+            dealer.send(frames, frozen)
+        except zmq.ZMQError:
+            self._loop.call_soon(self.failed, "the connection ended", True)
+
+    def close(self) -> None:
+        """See transport.Lane."""
+        self.events = None
+        self._drop(LINGER_MS if self._dealer is not None and self._dealer.ready else 0)
+
+    def over(self, reason: str) -> None:
+        """See ZmqLane."""
+        self._drop(0)
+        events, self.events = self.events, None
+        if events is not None:
+            events.on_end(reason)
+
+    def _drop(self, linger: int) -> None:
+        dealer, self._dealer = self._dealer, None
+        if dealer is not None:
+            dealer.shut(linger)

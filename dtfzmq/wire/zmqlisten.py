@@ -1,0 +1,200 @@
+"""Where a task listens: one ROUTER for all its peers.
+
+A ROUTER does not say which of its lanes ended, so each is probed when one did: a lane that is gone cannot be routed to.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import zmq
+
+from dtfzmq.base import errors
+from dtfzmq.wire import addresses
+from dtfzmq.wire.settings import LinkSettings
+from dtfzmq.wire.transport import Accept, LaneEvents
+from dtfzmq.wire.zmqpoll import MORE, NONE, SOME, ZmqPoller
+from dtfzmq.wire.zmqsocket import (
+    CLOSED,
+    EVENTS_OPTION,
+    FAILED,
+    LEND,
+    LINGER_MS,
+    MONITOR,
+    NOW,
+    NOW_AND_MORE,
+    PROBE,
+    READABLE,
+    TURN,
+    Watched,
+    ZmqLane,
+    discard,
+    receive,
+)
+
+_log = logging.getLogger("dtfzmq")
+
+# libzmq does not let us end one connection of a ROUTER; what comes on so many of those we are done with is dropped.
+_BARRED = 1024
+_PROBES_S = (0.0, 0.002, 0.01, 0.05, 0.25, 1.0)
+_CLOSE_WAIT_MS = 1000
+
+
+class _RouterLane(ZmqLane):
+    """One peer of a ROUTER."""
+
+    def __init__(self, router: ZmqListener, route: bytes) -> None:
+        self.router = router
+        self.route = route
+        self.address = f"a connection to {router.address}"
+        self.events: LaneEvents | None = None
+
+    def send(self, frames: Sequence[Any], frozen: bool = False) -> None:
+        """See transport.Lane."""
+        if self.events is not None or self.route in self.router.lanes:
+            self.router.send(self, frames, frozen)
+
+    def close(self) -> None:
+        """See transport.Lane."""
+        if self.route in self.router.lanes:
+            self.router.send(self, (CLOSED,), False)
+            self.router.forget(self)
+        self.events = None
+
+    def over(self, reason: str) -> None:
+        """See ZmqLane."""
+        self.router.forget(self)
+        events, self.events = self.events, None
+        if events is not None:
+            events.on_end(reason)
+
+
+class ZmqListener(Watched):
+    """A bound ROUTER and its lanes. See transport.Listener."""
+
+    def __init__(self, loop: Any, poller: ZmqPoller, settings: LinkSettings, address: str, accept: Accept) -> None:
+        self._loop = loop
+        self._accept = accept
+        self.lanes: dict[bytes, _RouterLane] = {}
+        self._barred: dict[bytes, None] = {}
+        asked = addresses.parse(address)
+        super().__init__(poller, zmq.ROUTER, settings)
+        self.sock.set(zmq.ROUTER_MANDATORY, 1)
+        try:
+            host = self._bind(asked, address)
+        except BaseException:
+            self.shut(0)
+            raise
+        last = self.sock.get(zmq.LAST_ENDPOINT).decode().rstrip("\0")
+        self._endpoint = last
+        self.address = addresses.Address(host, int(last.rpartition(":")[2])).text()
+
+    def _bind(self, asked: addresses.Address, text: str) -> str:
+        """Bind the address where it is local, else every interface; returns the host to tell others."""
+        try:
+            numbers = addresses.look_up(asked.host)
+        except OSError:
+            numbers = []
+        if asked.host in ("0.0.0.0", "::", "*"):
+            numbers = []
+        for number in numbers:
+            try:
+                self.sock.set(zmq.IPV6, int(":" in number))
+                self.sock.bind(addresses.endpoint(number, asked.port))
+                if not addresses.is_loopback(number):
+                    _log.warning("%s is open to the network, without keys: whoever reaches it can run graphs.", text)
+                return asked.host
+            except zmq.ZMQError as exc:
+                if exc.errno == zmq.EADDRINUSE:
+                    raise errors.AlreadyExistsError(
+                        None, None, f"Address already in use: {text}. Another server or program listens there."
+                    ) from None
+                if exc.errno == errno.EACCES:
+                    raise errors.PermissionDeniedError(
+                        None, None, f"{text} cannot be bound: permission denied; choose a port above 1023."
+                    ) from None
+        if addresses.is_loopback(asked.host):
+            raise errors.UnavailableError(None, None, f"{text} cannot be bound: there is no loopback interface.")
+        try:
+            self.sock.set(zmq.IPV6, 0)
+            self.sock.bind(f"tcp://0.0.0.0:{asked.port}")
+        except zmq.ZMQError as exc:
+            raise errors.AlreadyExistsError(None, None, f"{text} cannot be bound: {exc}.") from None
+        _log.warning("%s is not an address of this machine: every interface listens, open to the network.", text)
+        return asked.host
+
+    def drain(self) -> int:
+        """See zmqpoll.Source."""
+        sock = self.sock
+        state = NONE
+        for _ in range(TURN):
+            if not self.open or not sock.getsockopt(EVENTS_OPTION) & READABLE:
+                return state
+            state = SOME
+            route: Any = sock.recv(NOW)
+            lane = self.lanes.get(route)
+            if lane is None:
+                if route in self._barred:
+                    discard(sock)
+                    continue
+                lane = self.lanes[route] = _RouterLane(self, route)
+                lane.events = self._accept(lane)
+            receive(sock, lane)
+        return MORE
+
+    def send(self, lane: _RouterLane, frames: Sequence[Any], frozen: bool) -> None:
+        """Send along a route; a lane that is gone is told so later."""
+        sock = self.sock
+        if not self.open:
+            return
+        try:
+            sock.send(lane.route, NOW_AND_MORE)
+            if len(frames) == 1:
+                sock.send(frames[0], NOW)
+            else:
+                sock.send(frames[0], NOW_AND_MORE)
+                data = frames[1]
+                sock.send(data, NOW, copy=not frozen or len(data) < LEND)
+        except zmq.ZMQError:
+            self._loop.call_soon(lane.over, "the connection ended")
+        self._poller.touch(self)
+
+    def forget(self, lane: _RouterLane) -> None:
+        """A lane is over: drop what may still come on it."""
+        if self.lanes.pop(lane.route, None) is not None:
+            self._barred[lane.route] = None
+            if len(self._barred) > _BARRED:
+                del self._barred[next(iter(self._barred))]
+
+    def on_event(self, event: int, value: int) -> None:
+        """A connection ended: find out which."""
+        if event == zmq.EVENT_DISCONNECTED:
+            # The event comes before the socket itself has noticed, so ask again after a while.
+            for delay in _PROBES_S:
+                self._loop.call_later(delay, self._probe)
+        elif event in FAILED and event != zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+            _log.warning("a connection to %s was refused: %s", self.address, FAILED[event])
+
+    def _probe(self) -> None:
+        for lane in list(self.lanes.values()):
+            if self.open:
+                self.send(lane, (PROBE,), False)
+
+    def close(self) -> None:
+        """See transport.Listener."""
+        if not self.open:
+            return
+        for lane in list(self.lanes.values()):
+            lane.close()
+        try:
+            self.sock.unbind(self._endpoint)
+            # The address is free once the monitor says so, which takes libzmq's thread well under a millisecond.
+            while self.monitor.poll(_CLOSE_WAIT_MS):
+                if MONITOR.unpack(self.monitor.recv_multipart()[0])[0] == zmq.EVENT_CLOSED:
+                    break
+        except zmq.ZMQError as exc:
+            _log.info("%s was not unbound: %s", self.address, exc)
+        self.shut(LINGER_MS)
