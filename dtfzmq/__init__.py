@@ -187,6 +187,7 @@ from dtfzmq.ops.math import (
     truncatemod,
 )
 from dtfzmq.ops.matmul import batch_matmul, matmul, matvec, tensordot
+from dtfzmq.ops.patches import extract_image_patches
 from dtfzmq.ops.random import (
     multinomial,
     random_crop,

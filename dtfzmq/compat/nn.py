@@ -2,6 +2,14 @@
 
 from dtfzmq.ops.batch_norm import fused_batch_norm
 from dtfzmq.ops.blocks import depth_to_space, space_to_batch, space_to_depth, with_space_to_batch
+from dtfzmq.ops.candidates import (
+    all_candidate_sampler,
+    compute_accidental_hits,
+    fixed_unigram_candidate_sampler,
+    learned_unigram_candidate_sampler,
+    log_uniform_candidate_sampler,
+    uniform_candidate_sampler,
+)
 from dtfzmq.ops.clip import l2_normalize
 from dtfzmq.ops.conv_layers import (
     atrous_conv2d,
@@ -64,6 +72,7 @@ from dtfzmq.ops.normalization import (
     sufficient_statistics,
     weighted_moments,
 )
+from dtfzmq.ops.patches import dilation2d, erosion2d
 from dtfzmq.ops.pooling import (
     avg_pool,
     avg_pool1d,
@@ -78,3 +87,4 @@ from dtfzmq.ops.pooling import (
     max_pool_with_argmax,
     pool,
 )
+from dtfzmq.ops.sampled_losses import nce_loss, sampled_softmax_loss

@@ -27,11 +27,11 @@ def padded(x: Array, axes: Sequence[Axis], value: Any = 0) -> Array:
         return x
     shape = (x.shape[0], *(a.before + a.size + a.after for a in axes), *x.shape[1 + len(axes) :])
     out = np.full(shape, value, x.dtype) if value else np.zeros(shape, x.dtype)
-    out[_inner(axes)] = x
+    out[inner(axes)] = x
     return out
 
 
-def _inner(axes: Sequence[Axis]) -> tuple[slice, ...]:
+def inner(axes: Sequence[Axis]) -> tuple[slice, ...]:
     """What of a padded array is not padding."""
     return (slice(None), *(slice(a.before, a.before + a.size) for a in axes))
 
@@ -126,8 +126,8 @@ def input_gradient(g: Array, w: Array, axes: Sequence[Axis]) -> Array:
         flat = part.reshape(-1, g.shape[-1])
         for place in product(*(range(a.window) for a in axes)):
             moved = (flat @ filters[place]).reshape((*part.shape[:-1], w.shape[-2]))
-            out[_at(batch, axes, place, rows)] += moved
-    return out[_inner(axes)]
+            out[at(batch, axes, place, rows)] += moved
+    return out[inner(axes)]
 
 
 def _mirrored(a: Axis) -> Axis:
@@ -135,7 +135,7 @@ def _mirrored(a: Axis) -> Axis:
     return Axis(a.out, a.window, 1, a.dilation, a.size, before, a.size - a.out + a.extent - 1 - before)
 
 
-def _at(batch: slice, axes: Sequence[Axis], place: Sequence[int], rows: slice) -> tuple[slice, ...]:
+def at(batch: slice, axes: Sequence[Axis], place: Sequence[int], rows: slice) -> tuple[slice, ...]:
     """Where in the padded input the places of a window's one offset lie; of the first axis only those of `rows`."""
     out = [batch]
     for i, (a, p) in enumerate(zip(axes, place)):
@@ -169,7 +169,7 @@ def depthwise_forward(x: Array, w: Array, axes: Sequence[Axis]) -> Array:
         total = out[batch, rows]
         moved = np.empty_like(total)
         for place in product(*(range(a.window) for a in axes)):
-            np.multiply(x[_at(batch, axes, place, rows)], filters[place], out=moved)
+            np.multiply(x[at(batch, axes, place, rows)], filters[place], out=moved)
             total += moved
     return out
 
@@ -184,8 +184,8 @@ def depthwise_input_gradient(g: Array, w: Array, axes: Sequence[Axis]) -> Array:
         for batch, rows in _depth_blocks(g, axes, channels):
             part = g[batch, rows]
             for place in product(*(range(a.window) for a in axes)):
-                out[_at(batch, axes, place, rows)] += part * filters[place]
-    out = out[_inner(axes)]
+                out[at(batch, axes, place, rows)] += part * filters[place]
+    out = out[inner(axes)]
     return out if times == 1 else out.reshape((*out.shape[:-1], w.shape[-2], times)).sum(-1)
 
 
@@ -201,6 +201,6 @@ def depthwise_filter_gradient(x: Array, g: Array, axes: Sequence[Axis]) -> Array
         for batch, rows in _depth_blocks(x, axes, channels):
             part = g[batch, rows]
             for place in product(*(range(n) for n in windows)):
-                moved = x[_at(batch, axes, place, rows)] * part
+                moved = x[at(batch, axes, place, rows)] * part
                 total[place] += np.add.reduce(moved, over)
     return total.sum(-2).reshape((*windows, depth, times))

@@ -26,7 +26,8 @@ from dtfzmq.ops.samples import ints, mat
 _MASK = 2**64 - 1
 
 
-def _seeds(seed: int | None) -> dict[str, int]:
+def op_seeds(seed: int | None) -> dict[str, int]:
+    """The attributes `seed` and `seed2` of a random op made now; both 0 if there is no seed."""
     first, second = get_seed(seed)
     if first is None or second is None:
         return {"seed": 0, "seed2": 0}
@@ -162,7 +163,7 @@ def _make(
         raise TypeError(f"{scope} needs a floating dtype, not {kind.name}.")
     with get_default_graph().name_scope(name or scope) as prefix:
         sizes = convert_to_tensor(int_vector(shape), preferred_dtype=dtypes.int32, name="shape")
-        draw = builder(sizes, dtype=kind, **_seeds(seed))
+        draw = builder(sizes, dtype=kind, **op_seeds(seed))
         return _scaled(draw, factor, shift, prefix)
 
 
@@ -194,7 +195,7 @@ def random_uniform(
         with get_default_graph().name_scope(name or "random_uniform") as prefix:
             sizes = convert_to_tensor(int_vector(shape), preferred_dtype=dtypes.int32, name="shape")
             low, high = convert_to_tensor(minval, dtype=kind), convert_to_tensor(maxval, dtype=kind)
-            return _integers_op(sizes, low, high, name=prefix, **_seeds(seed))
+            return _integers_op(sizes, low, high, name=prefix, **op_seeds(seed))
     top = 1 if maxval is None else maxval
     if _is_tensor(minval, top):
         top = convert_to_tensor(top, dtype=None if isinstance(top, Tensor) else kind)
@@ -207,7 +208,7 @@ def _is_tensor(*values: Any) -> bool:
 
 def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:
     """The entries along the first axis in random order."""
-    return _shuffle_op(value, name=name, **_seeds(seed))
+    return _shuffle_op(value, name=name, **op_seeds(seed))
 
 
 def multinomial(
@@ -215,7 +216,7 @@ def multinomial(
 ) -> Tensor:
     """For each row of logits, `num_samples` class numbers drawn with probabilities softmax(row)."""
     kind = dtypes.int64 if output_dtype is None else dtypes.as_dtype(output_dtype)
-    out = _multinomial_op(logits, num_samples, output_dtype=kind, name=name, **_seeds(seed))
+    out = _multinomial_op(logits, num_samples, output_dtype=kind, name=name, **op_seeds(seed))
     if isinstance(num_samples, int):
         out.set_shape([None, num_samples])
     return out
@@ -227,7 +228,7 @@ def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None
     with value.graph.name_scope(name or "random_crop"):
         size = convert_to_tensor(int_vector(size), dtype=dtypes.int32)
         limit = raw.Shape(value) - size + 1
-        draw = _integers_op(raw.Shape(limit), np.int32(0), np.int32(2**31 - 1), **_seeds(seed))
+        draw = _integers_op(raw.Shape(limit), np.int32(0), np.int32(2**31 - 1), **op_seeds(seed))
         return raw.Slice(value, raw.FloorMod(draw, limit), size)
 
 
