@@ -5,7 +5,7 @@ Imports go down: base, graph, ops, cluster, variables, client.
 
 from dtfzmq.cluster.server import Server
 from dtfzmq.cluster.spec import ClusterDef, ClusterSpec, JobDef, ServerDef
-from dtfzmq.train.coordinator import Coordinator
+from dtfzmq.train.coordinator import Coordinator, LooperThread
 from dtfzmq.train.decay import (
     cosine_decay,
     cosine_decay_restarts,
@@ -63,6 +63,7 @@ __all__ = [
     "GradientDescentOptimizer",
     "GreedyLoadBalancingStrategy",
     "JobDef",
+    "LooperThread",
     "MomentumOptimizer",
     "Optimizer",
     "ProximalAdagradOptimizer",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from dtfzmq.base import clock, errors
@@ -127,3 +128,65 @@ class Coordinator:
         with self._lock:
             if self._error is not None:
                 raise self._error
+
+
+class LooperThread(threading.Thread):
+    """A thread that calls `target` (or its own `run_loop`) every `timer_interval_secs` until the coordinator stops.
+
+    With an interval of None it calls without a pause. An exception requests the stop. Registered with the coordinator.
+    """
+
+    def __init__(
+        self,
+        coord: Coordinator,
+        timer_interval_secs: float | None,
+        target: Callable[..., Any] | None = None,
+        args: Iterable[Any] | None = None,
+        kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        if not isinstance(coord, Coordinator):
+            raise ValueError(f"'coord' argument must be a Coordinator: {coord}")
+        if target is None and (args or kwargs):
+            raise ValueError("'args' and 'kwargs' argument require that you also pass 'target'")
+        super().__init__(daemon=True)
+        self._coord = coord
+        self._timer_interval_secs = timer_interval_secs
+        self._call = None if target is None else functools.partial(target, *(args or ()), **(kwargs or {}))
+        coord.register_thread(self)
+
+    @staticmethod
+    def loop(
+        coord: Coordinator,
+        timer_interval_secs: float | None,
+        target: Callable[..., Any],
+        args: Iterable[Any] | None = None,
+        kwargs: dict[str, Any] | None = None,
+    ) -> LooperThread:
+        """Make one and start it."""
+        looper = LooperThread(coord, timer_interval_secs, target, args, kwargs)
+        looper.start()
+        return looper
+
+    def run(self) -> None:
+        """Calls until the stop; what `start` runs."""
+        with self._coord.stop_on_exception():
+            self.start_loop()
+            following = clock.now()
+            while not self._coord.should_stop():
+                if self._timer_interval_secs is not None:
+                    if self._coord.wait_for_stop(max(0.0, following - clock.now())):
+                        break
+                    following += self._timer_interval_secs
+                self.run_loop()
+            self.stop_loop()
+
+    def start_loop(self) -> None:
+        """Called before the first call."""
+
+    def stop_loop(self) -> None:
+        """Called after the last one."""
+
+    def run_loop(self) -> None:
+        """One call of the target."""
+        if self._call is not None:
+            self._call()

@@ -86,6 +86,26 @@ def test_threads_that_ended_by_themselves_are_joined_without_a_stop() -> None:
     assert not coord.should_stop()
 
 
+def test_a_looper_calls_until_the_stop_or_its_error() -> None:
+    coord = tf.train.Coordinator()
+    calls: list[int] = []
+    tf.train.LooperThread.loop(coord, 0.001, calls.append, args=[1])
+    tf.train.LooperThread.loop(coord, None, lambda: calls.append(2))
+    wait_for(lambda: calls.count(1) >= 3 and calls.count(2) >= 3, what="three calls of each")
+    coord.request_stop()
+    coord.join(stop_grace_period_secs=20)
+
+    def fail() -> None:
+        raise KeyError("in the loop")
+
+    other = tf.train.Coordinator()
+    tf.train.LooperThread.loop(other, 0.001, fail)
+    with pytest.raises(KeyError):
+        other.join(stop_grace_period_secs=20)
+    with pytest.raises(ValueError, match="must be a Coordinator"):
+        tf.train.LooperThread(None, 1.0)  # type: ignore[arg-type]  # on purpose
+
+
 def test_a_runner_feeds_its_queue_until_the_stop(graph: tf.Graph) -> None:
     queue = tf.FIFOQueue(5, tf.int32, shapes=[[]])
     count = tf.Variable(0)
