@@ -79,6 +79,7 @@ def _builder(definition: OpDef) -> Callable[..., Any]:
     n_inputs = len(sig.inputs)
     names = [a.name for a in sig.inputs] + [a.name for a in sig.attrs]
     plain = all(not a.list for a in sig.inputs)
+    first_ref = next((i for i, a in enumerate(sig.inputs) if a.ref), -1)
     attr_specs = sig.attrs
     outputs = sig.outputs
 
@@ -126,7 +127,13 @@ def _builder(definition: OpDef) -> Callable[..., Any]:
             _listed_types(outputs, types, attrs, tensors)
         )
         graph = graph_of(tensors)
-        made = graph.create_op(name, tensors, attrs, dtypes_out, op_name)
+        home = tensors[first_ref].op if first_ref >= 0 else None
+        if home is None or home.graph is not graph or home.type == "_Arg":
+            made = graph.create_op(name, tensors, attrs, dtypes_out, op_name)
+        else:
+            # whatever device scope is in force, an update stands with its variable
+            with graph.colocate_with(home):
+                made = graph.create_op(name, tensors, attrs, dtypes_out, op_name)
         if not outputs:
             return made
         if len(outputs) == 1 and not outputs[0].list:
