@@ -35,6 +35,7 @@ def test_variables_go_round_the_ps_tasks_and_the_rest_to_the_worker(cluster: obj
         variables = [Variable(float(i)) for i in range(3)]
         c = constants.constant(1.0)
     assert [v.device for v in variables] == ["/job:ps/task:0", "/job:ps/task:1", "/job:ps/task:0"]
+    assert [v.initializer.device for v in variables] == [v.device for v in variables]
     assert c.device == "/job:worker/task:1"
     assert variables[1].value().device == "/job:ps/task:1"
 

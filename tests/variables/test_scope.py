@@ -44,6 +44,11 @@ def test_names_follow_variable_scopes_and_not_name_scopes() -> None:
     assert x.op.name == "foo/bar/Add"
 
 
+def test_constants_of_python_values_are_named_inside_their_operation() -> None:
+    x = math_ops.add(get_variable("v", [1]), 1.0, name="y")
+    assert (x.op.name, x.op.inputs[1].op.name) == ("y", "y/y")
+
+
 def test_nested_scopes_and_the_scope_object() -> None:
     with variable_scope("a") as a, variable_scope("b") as b:
         v = get_variable("v", [2])
