@@ -160,10 +160,13 @@ class Step:
                 part.peer.tell(message)
 
     def lost(self, task: str, error: errors.OpError) -> None:
-        """The task is gone: its part will never answer."""
+        """The task is gone: its part will never answer, and what it pushed last may be gone with it."""
         for i, part in enumerate(self.parts):
-            if part.task == task and not self._answers[i]:
-                self._answered(i, None, error)
+            if part.task == task:
+                if self._answers[i]:
+                    self.fail(error)
+                else:
+                    self._answered(i, None, error)
 
     def _expire(self) -> None:
         waiting = ", ".join(part.task for i, part in enumerate(self.parts) if not self._answers[i])

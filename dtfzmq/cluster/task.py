@@ -91,6 +91,7 @@ class Task:
     def connect(self, endpoint: Any) -> None:
         """Give it its place on the network; once."""
         self._endpoint = endpoint
+        self.worker.forget = endpoint.forget
         self.peers.use(endpoint)
 
     def handle(self, link: Any, message: Any, reply: Any) -> None:

@@ -55,6 +55,8 @@ class Worker:
         self.rendezvous = rendezvous
         self.route = route
         self.report: Callable[[int, errors.OpError], None] = lambda step, error: None
+        #: Drops what links are still to send for a step that is over.
+        self.forget: Callable[[int], None] = lambda step: None
         self.resources = ResourceManager(job)
         self.sessions: dict[str, WorkerSession] = {}
         self.steps: dict[int, WorkerStep] = {}
@@ -182,6 +184,7 @@ class Worker:
     def on_cleanup_graph(self, link: Any, message: m.CleanupGraph, reply: Any) -> None:
         """A step is over everywhere."""
         self._recent.pop(message.step, None)
+        self.forget(message.step)
         step = self.steps.get(message.step)
         if step is not None:
             step.cancel(errors.make(errors.ABORTED, f"Cleanup {message.step}", derived=True))
@@ -208,6 +211,7 @@ class Worker:
         for handle in [h for h, session in self.sessions.items() if session.link is link and link is not None]:
             self.sessions.pop(handle).close()
         if link is not None and link.peer is not None and link.peer.name:
+            self.rendezvous.peer_lost(link.peer.name, error)
             self.resources.lost(link.peer.name, error.message)
 
     def stop(self) -> None:

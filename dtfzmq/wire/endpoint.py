@@ -174,7 +174,7 @@ class Endpoint:
         return list(self._all)
 
     def forget(self, step: int) -> None:
-        """A step is over: every link that carried a push of it forgets it. Must be called for each step that pushed."""
+        """A step is over: every link that carried a push of it forgets it, and drops what was to be sent for it."""
         for link in self._pushed.pop(step, ()):
             link.forget(step)
 
@@ -233,10 +233,14 @@ class Endpoint:
     def pushed(self, step: int, link: Any) -> None:
         """A link carries its first push of a step."""
         links = self._pushed.get(step)
-        if links is None:
-            self._pushed[step] = [link]
-        else:
+        if links is not None:
             links.append(link)
+            return
+        self._pushed[step] = [link]
+        if len(self._pushed) > self.settings.recent_steps:
+            oldest = next(iter(self._pushed))
+            for old in self._pushed.pop(oldest):
+                old.steps.discard(oldest)
 
     def push_lost(self, link: Any, step: int, error: errors.OpError) -> None:
         """See Service."""

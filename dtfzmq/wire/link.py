@@ -412,7 +412,8 @@ class Link(Traffic):
         self.endpoint.link_lost(self)
         if self.sharing is not None:
             self.sharing.close()
-        steps, self.steps = self.steps, set()
+        steps = self.steps | self.outbox.steps() | {item.step for item in self.sending.all.values() if item.step > 0}
+        self.steps = set()
         self.outbox.clear()
         self.sending.clear()
         self._end_waits(error)

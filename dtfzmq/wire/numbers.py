@@ -118,6 +118,12 @@ class Outbox:
             self.flying_bytes -= flying.popleft().nbytes
         return True
 
+    def steps(self) -> set[int]:
+        """Steps with messages that the peer may not have."""
+        found = {item.step for item in self.flying if item.step}
+        found.update(self._steps)
+        return found
+
     def clear(self) -> None:
         """Give up everything, for a link that is lost."""
         self.flying.clear()

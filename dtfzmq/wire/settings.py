@@ -52,5 +52,7 @@ class LinkSettings:
     #: A parked tensor or announcement is evicted after this, or above so many bytes.
     park_age: float = 60.0
     park_bytes: int = 256 * MIB
+    #: Steps of which is remembered that a link carried a push, if nobody tells that they are over.
+    recent_steps: int = 2000
     #: A finished step is remembered this long, so that what comes late is dropped.
     tombstone_age: float = 120.0

@@ -484,3 +484,14 @@ def test_many_calls_from_many_threads(client: Client, server: Client) -> None:
     for thread in threads:
         thread.join(30)
     assert not wrong and not any(t.is_alive() for t in threads)
+
+
+def test_steps_that_nobody_ends_are_remembered_within_bounds(client: Client, server: Client) -> None:
+    link = client.link(server.endpoint.me.address)
+    for step in range(1, 40):
+        with client.loop.held():
+            client.endpoint.settings = LinkSettings(recent_steps=10)
+            link.push(step, [("key", np.zeros(1))])
+    with client.loop.held():
+        assert client.endpoint.statistics()["steps"] == 10
+        assert link.steps == set(range(30, 40))
