@@ -53,7 +53,7 @@ class Master:
     def on_create_session(self, link: Any, message: m.CreateSession, reply: Any) -> None:
         """Open a session. Nobody is contacted: only what a step needs is."""
         if self.stopped:
-            reply.fail(errors.UnavailableError(None, None, f"The server {self.peers.me} was stopped."))
+            reply.fail(self._gone())
             return
         config = {**self.defaults, **message.config}
         if config.get("session_inter_op_thread_pool"):
@@ -212,7 +212,7 @@ class Master:
         """Run a step; a signature that is new is planned and registered first."""
         session = self.sessions.get(message.handle)
         if session is None:
-            reply.fail(not_found(message.handle))
+            reply.fail(self._not_found(message.handle))
             return
         session.link = link
         if session.abandoned is not None:
@@ -385,7 +385,7 @@ class Master:
     def stop(self) -> None:
         """End every session: the server goes."""
         self.stopped = True
-        error = errors.UnavailableError(None, None, f"The server {self.peers.me} was stopped.")
+        error = self._gone()
         for session in list(self.sessions.values()):
             self.close_session(session, error, lambda: None)
 
@@ -419,8 +419,14 @@ class Master:
     def _session(self, handle: str) -> MasterSession:
         session = self.sessions.get(handle)
         if session is None:
-            raise not_found(handle)
+            raise self._not_found(handle)
         return session
+
+    def _not_found(self, handle: str) -> errors.OpError:
+        return self._gone() if self.stopped else not_found(handle)
+
+    def _gone(self) -> errors.OpError:
+        return errors.UnavailableError(None, None, f"The server {self.peers.me} was stopped.")
 
     def check_incarnation(self, session: MasterSession, task: str) -> None:
         """Note the process that holds the session's state on `task`. AbortedError if it was another before."""

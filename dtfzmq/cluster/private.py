@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from dtfzmq.base import names, threads
+from dtfzmq.base import heap, names, threads
 from dtfzmq.base.loop import Loop
 from dtfzmq.cluster.task import Task
 
@@ -36,6 +36,7 @@ class PrivateCluster:
     """A task that no other reaches. Two of them share nothing but the thread that watches their timers."""
 
     def __init__(self, config: Any) -> None:
+        heap.keep_freed()
         self.loop = _shared_loop()
         self.task = Task(self.loop, names.task_name("localhost", 0), "localhost", {}, config)
         self._closed = False

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 
-from dtfzmq.base import errors, names, threads
+from dtfzmq.base import errors, heap, names, threads
 from dtfzmq.base.loop import Loop
 from dtfzmq.cluster import blas, hosts
 from dtfzmq.cluster.addresses import join_address, split_address
@@ -72,6 +72,7 @@ class Server:
         self._started = False
         self._ended = False
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL_S))
+        heap.keep_freed()
         blas.divide(self._config.intra_op_parallelism_threads, hosts.tasks_on_this_host(spec, self._address))
         others = {names.task_name(j, i): spec.task_address(j, i) for j in spec.jobs for i in spec.task_indices(j)}
         _refuse_port_zero(others, self.task)

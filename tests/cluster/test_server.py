@@ -1,0 +1,246 @@
+"""train.Server: every way to make one, its addresses, its ends."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dtfzmq as tf
+from tests.kit.cluster import Cluster
+
+
+@pytest.fixture
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def value_of(target: str) -> float:
+    with tf.Graph().as_default(), tf.Session(target) as sess:
+        return sess.run(tf.constant(20.0) + 1.0)
+
+
+def test_every_form_of_the_arguments(free_port):
+    address = f"127.0.0.1:{free_port}"
+    cluster = {"worker": [address]}
+    spec = tf.train.ClusterSpec(cluster)
+    forms = [
+        lambda: tf.train.Server(cluster),
+        lambda: tf.train.Server(spec, job_name="worker", task_index=0),
+        lambda: tf.train.Server(spec.as_cluster_def(), "worker", 0, protocol="grpc"),
+        lambda: tf.train.Server(tf.train.ServerDef(cluster=spec.as_cluster_def(), protocol="grpc", job_name="worker")),
+        lambda: tf.train.Server(
+            spec, job_name="worker", config=tf.ConfigProto(log_device_placement=False), start=False
+        ),
+    ]
+    for make in forms:
+        server = make()
+        assert server.target == f"zmq://{address}"
+        assert (server.server_def.job_name, server.server_def.task_index) == ("worker", 0)
+        assert tf.train.ClusterSpec(server.server_def.cluster) == spec
+        assert value_of(server.target) == 21
+        server.start()
+        server.start()
+        server.stop()
+
+
+def test_stop_is_final_and_idempotent():
+    server = tf.train.Server.create_local_server()
+    server.stop()
+    server.stop()
+    with pytest.raises(tf.errors.FailedPreconditionError, match="Server has stopped"):
+        server.start()
+
+
+def test_fifty_servers_on_one_port(free_port):
+    for _ in range(50):
+        server = tf.train.Server({"local": [f"localhost:{free_port}"]})
+        assert value_of(server.target) == 21
+        server.stop()
+
+
+def test_a_busy_port_is_named():
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        address = f"127.0.0.1:{holder.getsockname()[1]}"
+        with pytest.raises(
+            tf.errors.UnknownError, match="Could not start .*server.*/job:ps/replica:0/task:0"
+        ) as caught:
+            tf.train.Server({"ps": [address], "worker": ["127.0.0.1:1"]}, "ps", 0)
+        assert address in caught.value.message
+
+
+def test_what_cannot_be_started():
+    cluster = {"ps": ["localhost:1"], "worker": ["localhost:2", "localhost:3"]}
+    with pytest.raises(tf.errors.InternalError, match='Job "zz" was not defined in cluster'):
+        tf.train.Server(cluster, "zz", 0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match='Task 7 was not defined in job "ps"'):
+        tf.train.Server(cluster, "ps", 7)
+    with pytest.raises(tf.errors.InvalidArgumentError, match='Could not parse port for local server from "localhost"'):
+        tf.train.Server({"local": ["localhost"]})
+    with pytest.raises(ValueError, match="Must specify an explicit `job_name`"):
+        tf.train.Server(cluster)
+    with pytest.raises(TypeError, match="Could not convert"):
+        tf.train.Server(["localhost:1"])
+    with pytest.raises(ValueError, match="port 0"):
+        tf.train.Server({"ps": ["localhost:0"], "worker": ["localhost:0"]}, "ps", 0)
+
+
+def test_port_zero_and_a_bind_address_of_its_own(free_port):
+    one = tf.train.Server({"local": ["localhost:0"]})
+    assert not one.target.endswith(":0") and value_of(one.target) == 21
+    one.stop()
+    # The cluster's name for it need not be an address of this host.
+    two = tf.train.Server({"w": [f"worker-0.example:{free_port}"]}, bind_address=f"127.0.0.1:{free_port}")
+    assert two.target == f"zmq://worker-0.example:{free_port}"
+    assert value_of(two.target) == 21
+    assert value_of(f"zmq://127.0.0.1:{free_port}") == 21
+    two.stop()
+
+
+def test_loopback_is_quiet_and_a_wide_port_is_not(caplog):
+    with caplog.at_level(logging.WARNING, "dtfzmq"):
+        server = tf.train.Server.create_local_server()
+        server.stop()
+        assert not caplog.records
+        server = tf.train.Server({"w": ["0.0.0.0:0"]})
+        server.stop()
+    assert len([r for r in caplog.records if "open to the network" in r.getMessage()]) == 1
+
+
+def test_several_servers_of_one_process_are_a_cluster():
+    ports = []
+    for _ in range(2):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            ports.append(probe.getsockname()[1])
+    cluster = {"ps": [f"127.0.0.1:{ports[0]}"], "worker": [f"127.0.0.1:{ports[1]}"]}
+    servers = [tf.train.Server(cluster, job, 0) for job in ("ps", "worker")]
+    try:
+        with tf.Graph().as_default():
+            with tf.device("/job:ps/task:0"):
+                v = tf.Variable(np.arange(50_000, dtype=np.float32), name="v")
+            with tf.device("/job:worker/task:0"):
+                y = v * 2.0
+            for server in servers:
+                with tf.Session(server.target) as sess:
+                    sess.run(v.initializer)
+                    got = sess.run(y)
+                    np.testing.assert_array_equal(got, np.arange(50_000) * 2.0)
+                    got[:] = 0
+                    np.testing.assert_array_equal(sess.run(v), np.arange(50_000))
+    finally:
+        for server in servers:
+            server.stop()
+
+
+def test_two_devices_of_one_task():
+    server = tf.train.Server({"local": ["localhost:0"]}, config=tf.ConfigProto(device_count={"CPU": 2}))
+    try:
+        with tf.Graph().as_default():
+            with tf.device("/cpu:1"):
+                a = tf.constant(2.0) * 3.0
+            with tf.device("/cpu:0"):
+                b = a + 1.0
+            with tf.Session(server.target) as sess:
+                assert [d.name[-5:] for d in sess.list_devices()] == ["CPU:0", "CPU:1"]
+                metadata = tf.RunMetadata()
+                options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+                assert sess.run([b, a], options=options, run_metadata=metadata) == [7, 6]
+                assert {d.device[-5:] for d in metadata.step_stats.dev_stats} >= {"CPU:0", "CPU:1"}
+    finally:
+        server.stop()
+
+
+def test_join_returns_when_another_thread_stops(free_port):
+    server = tf.train.Server({"local": [f"localhost:{free_port}"]})
+    stopper = threading.Timer(0.05, server.stop)
+    stopper.start()
+    began = time.monotonic()
+    server.join()
+    assert time.monotonic() - began < 2
+    stopper.join()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", free_port))
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 0), (signal.SIGINT, 7)])
+def test_join_ends_on_signals(processes, tmp_path: Path, number, code):
+    cluster: Cluster = processes({"ps": 1})
+    script = tmp_path / "serve.py"
+    script.write_text(
+        "import sys, threading, dtfzmq as tf\n"
+        "server = tf.train.Server({'ps': [sys.argv[1]]})\n"
+        "threading.Timer(0.05, print, ['joining'], {'flush': True}).start()\n"
+        "try:\n"
+        "    server.join()\n"
+        "except KeyboardInterrupt:\n"
+        "    sys.exit(7)\n"
+    )
+    task = cluster.script(script, cluster.address("ps"))
+    task.wait_printed("joining")
+    began = time.monotonic()
+    task.send(number)
+    assert task.wait(5) == code, task.output()
+    assert time.monotonic() - began < 2
+
+
+def test_sessions_end_with_their_server():
+    server = tf.train.Server.create_local_server()
+    with tf.Graph().as_default():
+        take = tf.FIFOQueue(1, tf.float32, [[]]).dequeue()
+        sess = tf.Session(server.target)
+        sess.run(tf.constant(1))
+        seen: list[Exception] = []
+
+        def blocked() -> None:
+            try:
+                sess.run(take)
+            except tf.errors.OpError as error:
+                seen.append(error)
+
+        thread = threading.Thread(target=blocked)
+        thread.start()
+        while len(server.core.worker.steps) == 0:
+            assert thread.is_alive()
+        server.stop()
+        thread.join(5)
+        assert isinstance(seen[0], tf.errors.UnavailableError), seen
+        sess.close()
+
+
+def test_a_forked_child_is_told_and_may_start_anew():
+    server = tf.train.Server.create_local_server()
+    with tf.Graph().as_default():
+        c = tf.constant(5)
+        with tf.Session(server.target) as here, tf.Session() as alone:
+            assert here.run(c) == alone.run(c) == 5
+            child = os.fork()
+            if child == 0:
+                code = 1
+                try:
+                    for inherited in (here, alone):
+                        try:
+                            inherited.run(c)
+                        except RuntimeError as error:
+                            assert "fork" in str(error)
+                        else:
+                            raise AssertionError("an inherited session ran")
+                    with tf.Session() as fresh:
+                        assert fresh.run(c) == 5
+                    code = 0
+                finally:
+                    os._exit(code)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            assert here.run(c) == alone.run(c) == 5
+    server.stop()
