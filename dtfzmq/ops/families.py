@@ -36,6 +36,7 @@ from dtfzmq.ops import (
     indexing,
     joining,
     linalg,
+    list_ops,
     losses,
     math,
     matmul,
@@ -49,6 +50,7 @@ from dtfzmq.ops import (
     queue_ops,
     random,
     reductions,
+    resize,
     sampled_losses,
     segments,
     sendrecv,
@@ -59,6 +61,8 @@ from dtfzmq.ops import (
     sorting,
     special,
     state,
+    string_numbers,
+    strings,
     training,
 )
 
@@ -85,10 +89,12 @@ FAMILIES: Final = (
     normalization,
     patches,
     candidates,
+    resize,
     losses,
     random,
     branching,
     flow_grad,
+    list_ops,
     sendrecv,
     state,
     training,
@@ -107,6 +113,8 @@ FAMILIES: Final = (
     shape_checks,
     sorting,
     sets,
+    strings,
+    string_numbers,
 )
 
 
@@ -120,8 +128,8 @@ OF_STATE: Final = frozenset(d.name for d in registry.all_ops() if _is_of_state(d
 DECLARED: Final = frozenset(d.name for d in registry.all_ops()) - OF_STATE  # of these families and what they import
 # What the compiler carries out itself.
 WITHOUT_KERNEL: Final = frozenset({"If", "While", "_Arg", "_Retval", "_Send", "_Recv"})
-# Lists are no arrays; tests/ops/test_control.py has these.
-WITHOUT_SAMPLES: Final = WITHOUT_KERNEL | {"ListGet", "EmptyList", "ListPack", "ListUnpack"}
+# Lists are no arrays; tests/ops/test_control.py and test_tensor_array.py have these.
+WITHOUT_SAMPLES: Final = WITHOUT_KERNEL | {"ListGet", "EmptyList", "ListPack", "ListUnpack"} | set(list_ops.NAMES)
 
 
 _NAMESPACES: Final[dict[str, tuple[Any, ...]]] = {
@@ -154,14 +162,17 @@ _NAMESPACES: Final[dict[str, tuple[Any, ...]]] = {
         patches,
         sorting,
         sets,
+        strings,
+        string_numbers,
     ),
     "math": (reductions, math, elementwise, complex, special, segments, sorting, sets),
     "bitwise": (math, bitwise_ops),
     "nn": (nn, conv_layers, pooling, blocks, batch_norm, normalization, patches, candidates, sampled_losses),
     "losses": (losses,),
-    "image": (patches,),
+    "image": (patches, resize),
     "linalg": (diag, linalg, decompositions, einsum),
     "debugging": (printing, checks, shape_checks),
+    "strings": (strings, string_numbers),
 }
 
 
