@@ -60,6 +60,7 @@ from dtfzmq.ops import (
     slicing,
     sorting,
     special,
+    spectral,
     state,
     string_numbers,
     strings,
@@ -115,6 +116,7 @@ FAMILIES: Final = (
     sets,
     strings,
     string_numbers,
+    spectral,
 )
 
 
@@ -164,6 +166,7 @@ _NAMESPACES: Final[dict[str, tuple[Any, ...]]] = {
         sets,
         strings,
         string_numbers,
+        spectral,
     ),
     "math": (reductions, math, elementwise, complex, special, segments, sorting, sets),
     "bitwise": (math, bitwise_ops),
@@ -173,6 +176,8 @@ _NAMESPACES: Final[dict[str, tuple[Any, ...]]] = {
     "linalg": (diag, linalg, decompositions, einsum),
     "debugging": (printing, checks, shape_checks),
     "strings": (strings, string_numbers),
+    "spectral": (spectral,),
+    "signal": (spectral,),
 }
 
 
