@@ -37,7 +37,7 @@ from dtfzmq.client.config import ConfigProto, GPUOptions, GraphOptions, Optimize
 from dtfzmq.client.metadata import RunMetadata
 from dtfzmq.client.session import InteractiveSession, Session
 from dtfzmq.client.stack import get_default_session
-from dtfzmq.compat import app, initializers, logging, losses, nn, random
+from dtfzmq.compat import app, image, initializers, logging, losses, nn, random
 from dtfzmq.graph.convert import convert_to_tensor, register_tensor_conversion_function
 from dtfzmq.graph.graph import Graph, get_default_graph, reset_default_graph
 from dtfzmq.graph.indexed import IndexedSlices
