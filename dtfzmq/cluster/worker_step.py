@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class CallerRunner:
-    """Runs a part on the thread that waits for it, if it is free, else on the pool."""
+    """Runs a part on the thread that waits for it, if it is free, else on the pool.
+
+    Ctrl-C strikes in the waiting thread, so perhaps amid a kernel: the run has failed then, and ends on the pool.
+    """
 
     __slots__ = ("_offload", "_pool")
 
@@ -28,7 +31,15 @@ class CallerRunner:
 
     def submit(self, fn: Callable[[], None]) -> None:
         """See base.threads.Runner. On the baton."""
-        if not self._offload(fn):
+
+        def work() -> None:
+            try:
+                fn()
+            except BaseException:
+                self._pool.submit(fn)
+                raise
+
+        if not self._offload(work):
             self._pool.submit(fn)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dtfzmq.base import clock, errors
+from dtfzmq.base import clock, denormals, errors
 from dtfzmq.runtime import plan as code
 from dtfzmq.runtime.cells import Busy, thread_state
 from dtfzmq.runtime.flow import End, Frame, derived
@@ -257,15 +257,19 @@ class Run:
         # Off the baton wall time counts others' turns at the interpreter, too: it would show a short plan as long.
         meter = clock.perf if self._on_baton else clock.cpu
         started = meter()
+        floats = denormals.flush()
         try:
             while True:
                 try:
                     return self._drain(started + LIMIT_S if self._on_baton else None)
                 except Busy:
                     return True
-                except Exception as exc:
+                except BaseException as exc:
                     self._fail(errors.wrap(exc))
+                    if not isinstance(exc, Exception):
+                        raise  # Ctrl-C amid a kernel: whoever lent this thread has the run go on, to its end, elsewhere
         finally:
+            denormals.restore(floats)
             self._busy_s += meter() - started
 
     def _drain(self, limit: float | None) -> bool:

@@ -370,6 +370,35 @@ def test_a_blocked_run_ends_on_ctrl_c(processes: Processes, tmp_path: Path) -> N
         running_steps(sess, 0)
 
 
+def test_ctrl_c_amid_a_computation(processes: Processes, tmp_path: Path) -> None:
+    cluster = processes({"ps": 1})
+    script = tmp_path / "client.py"
+    script.write_text(
+        "import threading, dtfzmq as tf\n"
+        "from tests.kit.waiting import wait_for\n"
+        "x = tf.ones([1500, 1500]) * 1e-4\n"
+        "y = x\n"
+        "for _ in range(400):\n"
+        "    y = tf.matmul(y, x)\n"
+        "sess = tf.Session()\n"
+        "threading.Timer(0.1, print, ['computing'], {'flush': True}).start()\n"
+        "try:\n"
+        "    sess.run(y)\n"
+        "except KeyboardInterrupt:\n"
+        "    worker = sess._connection._handle.__self__.worker\n"
+        "    wait_for(lambda: not worker.steps, 3)\n"
+        "    print('value', sess.run(tf.constant(7)), flush=True)\n"
+        "    sess.close()\n"
+    )
+    client = cluster.script(script)
+    client.wait_printed("computing")
+    began = time.monotonic()
+    client.send(signal.SIGINT)
+    assert client.wait(10) == 0, client.output()
+    assert time.monotonic() - began < 3
+    assert "value 7" in client.output()
+
+
 def test_a_thousand_timed_out_runs_leave_nothing(processes: Processes) -> None:
     cluster = processes({"ps": 1, "worker": 1})
     cluster.start_all()
