@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dtfzmq.base import dtypes, errors
+from dtfzmq.base import collecting, dtypes, errors
 from dtfzmq.base.dtypes import DType
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.graph import Graph
@@ -28,13 +28,15 @@ def graph_nodes(graph: Graph, start: int = 0) -> list[Node]:
 def nodes_to_wire(nodes: list[Node]) -> tuple[list[Any], _Arrays]:
     """Plain data and the arrays it points to."""
     arrays: _Arrays = []
-    return [_node_out(node, arrays) for node in nodes], arrays
+    with collecting.paused(len(nodes)):
+        return [_node_out(node, arrays) for node in nodes], arrays
 
 
 def nodes_from_wire(plain: Any, arrays: _Arrays) -> list[Node]:
     """The node list that `nodes_to_wire` described. Raises InvalidArgumentError for anything else."""
     try:
-        return [_node_in(item, arrays) for item in plain]
+        with collecting.paused(len(plain)):
+            return [_node_in(item, arrays) for item in plain]
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
         raise errors.InvalidArgumentError(None, None, f"A graph on the wire is malformed: {error}") from None
 

@@ -13,12 +13,14 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from dtfzmq.base import errors
+from dtfzmq.base import collecting, errors
 from dtfzmq.wire import tensors
 from dtfzmq.wire.message import WireError, find_layout, layout_named, layout_of, plain
 
 Array = tensors.Array
 Announce = Callable[[Array], "list[Any] | None"]
+# A header of so many bytes for each makes about one list.
+_BYTES_PER_PART = 32
 
 
 def pack(header: Any) -> bytes:
@@ -30,7 +32,9 @@ def pack(header: Any) -> bytes:
 def unpack(frame: Any) -> list[Any]:
     """The array that a header frame holds. Raises WireError for anything else."""
     try:
-        header = msgpack.unpackb(frame)
+        # A graph's header holds a list per node; other messages are far below the bound.
+        with collecting.paused(len(frame) // _BYTES_PER_PART):
+            header = msgpack.unpackb(frame)
     except Exception as exc:  # msgpack raises ValueError, TypeError, UnicodeDecodeError and classes of its own
         raise WireError(f"the header is not msgpack ({exc})") from None
     if type(header) is not list or not header:
