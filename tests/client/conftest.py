@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ def session(target: str) -> Iterator[Callable[..., tf.Session]]:
     opened = []
     graph = tf.Graph()
 
-    def open_session(**options: object) -> tf.Session:
+    def open_session(**options: Any) -> tf.Session:
         made = tf.Session(target, graph=graph, **options)
         opened.append(made)
         return made

@@ -28,7 +28,7 @@ def slot(dtype, shape=None, graph=None):
         (FLOAT, np.arange(6).reshape(2, 3).T, np.arange(6, dtype="f4").reshape(2, 3).T),
         (FLOAT, np.arange(6.0)[::-2], np.array([5, 3, 1], "f4")),
         (FLOAT, np.arange(3, dtype=">f4"), np.arange(3, dtype="f4")),
-        (FLOAT, np.broadcast_to(np.float32([1, 2]), (3, 2)), np.array([[1, 2]] * 3, "f4")),
+        (FLOAT, np.broadcast_to(np.array([1, 2], np.float32), (3, 2)), np.array([[1, 2]] * 3, "f4")),
         (FLOAT, np.zeros((0, 3)), np.zeros((0, 3), "f4")),
         (INT, 1.5, np.int32(1)),
         (INT, True, np.int32(1)),

@@ -106,7 +106,7 @@ def test_registered_types_are_fetched_by_their_parts(graph, monkeypatch):
 
     monkeypatch.setattr(module, "_conversions", [])
     module.register_session_run_conversion_functions(
-        Sparse, lambda s: (s.parts, lambda got: ("sparse", *got)), lambda s, v: zip(s.parts, v)
+        Sparse, lambda s: (s.parts, lambda got: ("sparse", *got)), lambda s, v: list(zip(s.parts, v))
     )
     with pytest.raises(ValueError, match="already been registered"):
         module.register_session_run_conversion_functions(Sparse, lambda s: (s.parts, tuple))

@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 import uuid
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -212,11 +213,11 @@ def test_dropped_sessions_close_themselves(target):
 
 def test_arguments_of_the_constructor():
     with pytest.raises(TypeError, match="graph must be a tf.Graph"):
-        tf.Session(graph=3)
+        tf.Session(graph=cast(Any, 3))
     with pytest.raises(TypeError, match="target must be a string"):
-        tf.Session(3)
+        tf.Session(cast(Any, 3))
     with pytest.raises(TypeError, match="config must be a tf.ConfigProto"):
-        tf.Session(config={"a": 1})
+        tf.Session(config=cast(Any, {"a": 1}))
     with pytest.raises(tf.errors.NotFoundError, match="No session factory registered"):
         tf.Session("foo://bar")
     with pytest.raises(tf.errors.InvalidArgumentError, match='Could not interpret "localhost" as a host-port pair'):
@@ -293,7 +294,7 @@ def test_threads_run_side_by_side(session):
     y = x * 2
     queue = tf.FIFOQueue(10, tf.int32, [[]], shared_name=unique("many"))
     put, take = queue.enqueue(x), queue.dequeue()
-    wrong = []
+    wrong: list[object] = []
 
     def work(mine):
         for i in range(50):
@@ -448,7 +449,7 @@ def test_private_sessions_share_nothing():
 def test_first_runs_at_the_same_time(session):
     sess = session()
     y = tf.constant(2.0) * 3.0
-    got = collections.deque()
+    got: collections.deque[float] = collections.deque()
     start = threading.Barrier(6)
 
     def first():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import threading
 import time
@@ -430,9 +431,13 @@ def test_a_thousand_timed_out_runs_leave_nothing(processes: Processes) -> None:
         assert late == 1000
         for job in ("worker", "ps"):
             with tf.Session(cluster.target(job)) as other:
-                wait_for(lambda other=other: tables(other) == (0, 0, 0, 0), 10, f"empty tables of the {job}")
+                wait_for(functools.partial(empty, other), 10, f"empty tables of the {job}")
         sess.run(put)
         assert sess.run(y) == 3
+
+
+def empty(sess: tf.Session) -> bool:
+    return tables(sess) == (0, 0, 0, 0)
 
 
 def tables(sess: tf.Session) -> tuple[int, int, int, int]:

@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -91,7 +92,7 @@ def test_what_cannot_be_started():
     with pytest.raises(ValueError, match="Must specify an explicit `job_name`"):
         tf.train.Server(cluster)
     with pytest.raises(TypeError, match="Could not convert"):
-        tf.train.Server(["localhost:1"])
+        tf.train.Server(cast(Any, ["localhost:1"]))
     with pytest.raises(ValueError, match="port 0"):
         tf.train.Server({"ps": ["localhost:0"], "worker": ["localhost:0"]}, "ps", 0)
 

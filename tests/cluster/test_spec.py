@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
 from dtfzmq.cluster.config import ConfigProto, GPUOptions, GraphOptions, OptimizerOptions
@@ -85,7 +87,7 @@ def test_job_and_task_may_be_left_out_where_there_is_one():
     with pytest.raises(ValueError, match="Must specify an explicit `task_index`"):
         as_server_def(DENSE, "worker")
     with pytest.raises(TypeError, match="Could not convert"):
-        as_server_def(5)
+        as_server_def(cast(Any, 5))
 
 
 def test_config_takes_tf1_fields_and_refuses_others():
