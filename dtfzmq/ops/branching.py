@@ -62,9 +62,9 @@ def built(operation: Operation) -> Any:
 
 
 def trainable(dtype: DType) -> bool:
-    """True for types that have derivatives."""
+    """True for types that have derivatives; a list has one if its elements have."""
     base = dtype.base_dtype
-    return base.is_floating or base.is_complex
+    return base.is_floating or base.is_complex or base is dtypes.variant
 
 
 def value_of(tensor: Tensor) -> Tensor:
@@ -273,15 +273,24 @@ def _write(value: Any, out: list[bytes]) -> None:
         for item in value:
             _write(item, out)
         return
-    array = np.asarray(value)
+    if value is None:
+        out.append(_HEAD.pack(-2, 0))
+        return
+    array = np.array(value, object) if isinstance(value, bytes) else np.asarray(value)
     name = dtypes.of_array(array).name.encode()
     out.append(_HEAD.pack(len(name), array.ndim) + name + struct.pack(f"<{array.ndim}q", *array.shape))
-    out.append(array.tobytes())
+    if array.dtype != object:
+        out.append(array.tobytes())
+        return
+    for text in array.reshape(-1).tolist():
+        out.append(_HEAD.pack(-3, len(text)) + text)
 
 
 def _read(data: memoryview, at: int) -> tuple[Any, int]:
     kind, count = _HEAD.unpack_from(data, at)
     at += _HEAD.size
+    if kind == -2:
+        return None, at
     if kind < 0:
         items = []
         for _ in range(count):
@@ -293,6 +302,13 @@ def _read(data: memoryview, at: int) -> tuple[Any, int]:
     shape = struct.unpack_from(f"<{count}q", data, at)
     at += 8 * count
     size = int(np.prod(shape, dtype=np.int64))
+    if dtype.kind == "O":
+        texts = np.empty(size, object)
+        for i in range(size):
+            length = _HEAD.unpack_from(data, at)[1]
+            at += _HEAD.size + length
+            texts[i] = bytes(data[at - length : at])
+        return texts.reshape(shape), at
     end = at + size * dtype.itemsize
     return np.frombuffer(data[at:end], dtype).reshape(shape), end
 

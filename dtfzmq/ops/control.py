@@ -13,7 +13,7 @@ from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.func_graph import FuncGraph
 from dtfzmq.graph.graph import Graph, Operation, Tensor, get_default_graph
 from dtfzmq.graph.registry import graph_of
-from dtfzmq.ops import flow_grad, nest
+from dtfzmq.ops import composites, flow_grad, nest
 from dtfzmq.ops.branching import make_if, make_while, value_of
 from dtfzmq.ops.raw import raw
 
@@ -32,13 +32,20 @@ def _leaf(value: Any, graph: FuncGraph) -> Tensor:
     return value_of(tensor)
 
 
+def _leaves(value: Any, graph: FuncGraph) -> Any:
+    """One result as values of its graph; a composite stays one."""
+    if not composites.is_composite(value):
+        return _leaf(value, graph)
+    return composites.pack_like(value, [_leaf(part, graph) for part in composites.parts_of(value)])
+
+
 def _branch(outer: Graph, scope: str, fn: Callable[[], Any], label: str) -> tuple[FuncGraph, Any]:
     graph = FuncGraph(outer, scope)
     with graph.as_default():
         result = fn()
         if result is None:
             raise ValueError(f"{label} must have a return value.")
-        return graph, nest.map_structure(lambda leaf: _leaf(leaf, graph), result)
+        return graph, nest.map_structure(lambda leaf: _leaves(leaf, graph), result)
 
 
 def _single(structure: Any) -> Any:
@@ -83,19 +90,19 @@ def cond(
         if not strict:
             then_result, else_result = _single(then_result), _single(else_result)
         try:
-            nest.assert_same_structure(then_result, else_result)
+            composites.assert_same_structure(then_result, else_result)
         except TypeError as error:
             raise TypeError(f"Incompatible return types of true_fn and false_fn: {error}") from None
         except ValueError as error:
             raise ValueError(f"Incompatible return values of true_fn and false_fn: {error}") from None
-        rows = [nest.flatten(then_result), nest.flatten(else_result)]
+        rows = [composites.flatten(then_result), composites.flatten(else_result)]
         for a, b in zip(*rows):
             if a.dtype is not b.dtype:
                 raise ValueError(
                     f"Outputs of true_fn and false_fn must have the same type: {a.dtype.name}, {b.dtype.name}"
                 )
         made = make_if(outer, _own(outer, value_of(pred)), [then_graph, else_graph], rows, "If")
-        return nest.pack_like(then_result, _delivered(outer, made, len(rows[0])))
+        return composites.pack_like(then_result, _delivered(outer, made, len(rows[0])))
 
 
 def _own(graph: Graph, tensor: Tensor) -> Tensor:
@@ -165,9 +172,12 @@ def _otherwise(pred: Tensor, fn: Any, rest: Any, strict: bool) -> Callable[[], A
 def _invariants(loop_vars: Any, flat: Sequence[Tensor], shape_invariants: Any) -> list[TensorShape]:
     if shape_invariants is None:
         return [t.shape for t in flat]
-    given = [as_shape(s) for s in _flat_shapes(shape_invariants)]
-    if len(given) != len(flat):
-        raise ValueError(f"shape_invariants has {len(given)} entries for {len(flat)} loop variables.")
+    leaves, shapes = nest.flatten(loop_vars), _flat_shapes(shape_invariants)
+    if len(shapes) != len(leaves):
+        raise ValueError(f"shape_invariants has {len(shapes)} entries for {len(leaves)} loop variables.")
+    given: list[TensorShape] = []
+    for leaf, wanted in zip(leaves, shapes):
+        given += composites.invariants(leaf, as_shape(wanted))
     for t, shape in zip(flat, given):
         if not _covers(shape, t.shape):
             raise ValueError(
@@ -222,16 +232,16 @@ def while_loop(
         raise TypeError("parallel_iterations must be a positive integer.")
     if not nest.is_nested(loop_vars):
         loop_vars = [loop_vars]
-    if not nest.flatten(loop_vars):
+    if not composites.flatten(loop_vars):
         raise ValueError("No loop variables provided")
     outer = get_default_graph()
     if not hasattr(outer, "outer"):
-        outer = graph_of([v for v in nest.flatten(loop_vars) if isinstance(v, Tensor)])
+        outer = graph_of([v for v in composites.flatten(loop_vars) if isinstance(v, Tensor)])
     with outer.as_default(), outer.name_scope(name or "while") as scope:
         prefix = scope.rstrip("/")
-        flat = [_initial(v, outer) for v in nest.flatten(loop_vars)]
-        structure = nest.pack_like(loop_vars, flat)
-        shapes = _invariants(loop_vars, flat, shape_invariants)
+        flat = [_initial(v, outer) for v in composites.flatten(loop_vars)]
+        structure = composites.pack_like(loop_vars, flat)
+        shapes = _invariants(structure, flat, shape_invariants)
         count = len(flat)
         if maximum_iterations is not None:
             limit = _own(outer, convert_to_tensor(maximum_iterations, dtype=dtypes.int32, name="maximum_iterations"))
@@ -243,7 +253,7 @@ def while_loop(
         graph, following = _body_graph(outer, f"{prefix}/body", body, structure, flat, shapes, count)
         made = make_while(outer, flat, test, pred, graph, following, shapes, "While", save=back_prop)
         finals = _exits(outer, made, shapes[:count], count)
-    packed = nest.pack_like(loop_vars, finals)
+    packed = composites.pack_like(loop_vars, finals)
     return packed if return_same_structure else _single(packed)
 
 
@@ -256,7 +266,7 @@ def _variables(graph: FuncGraph, flat: Sequence[Tensor], shapes: Sequence[Tensor
 
 
 def _call(fn: Callable[..., Any], structure: Any, args: list[Tensor]) -> Any:
-    packed = nest.pack_like(structure, args)
+    packed = composites.pack_like(structure, args)
     return fn(**packed) if isinstance(packed, Mapping) else fn(*packed)
 
 
@@ -294,8 +304,8 @@ def _body_graph(
             and isinstance(result, (list, tuple))
         ):
             result = type(structure)(result) if not hasattr(result, "_fields") else result
-        nest.assert_same_structure(structure, result)
-        following = [_leaf(v, graph) for v in nest.flatten(result)]
+        composites.assert_same_structure(structure, result)
+        following = [_leaf(v, graph) for v in composites.flatten(result)]
         for before, after, shape in zip(flat, following, shapes):
             if after.dtype is not before.dtype.base_dtype:
                 raise TypeError(

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
+from dtfzmq.base import dtypes
 from dtfzmq.base.dtypes import DType
 from dtfzmq.graph import registry
 from dtfzmq.graph.convert import convert_to_tensor
@@ -15,6 +16,7 @@ from dtfzmq.ops import operators
 from dtfzmq.ops.constants import ones_like, zeros_like
 from dtfzmq.ops.grouping import tuple as together
 from dtfzmq.ops.indexed_slices import IndexedSlices, concat_rows
+from dtfzmq.ops.list_ops import total, zeros_of
 from dtfzmq.ops.raw import raw
 
 _OPERATORS = operators  # gradients are written with them
@@ -46,9 +48,9 @@ def _aslist(value: Any) -> list[Any]:
 
 
 def trainable(dtype: DType) -> bool:
-    """True for types that have derivatives."""
+    """True for types that have derivatives; a list has one if its elements have."""
     base = dtype.base_dtype
-    return base.is_floating or base.is_complex
+    return base.is_floating or base.is_complex or base is dtypes.variant
 
 
 def gradients(
@@ -194,7 +196,7 @@ class _Backward:
             return parts[0]
         if all(isinstance(p, IndexedSlices) for p in parts):
             return concat_rows(parts)
-        return raw.AddN([convert_to_tensor(p) for p in parts])
+        return total(parts)
 
     def _backward_op(self, op: Operation, grads: list[Gradient]) -> None:
         grads = [None if t in self.blocked else g for t, g in zip(op.outputs, grads)]
@@ -231,7 +233,7 @@ class _Backward:
         out: list[Gradient] = []
         for t, g in zip(op.outputs, grads):
             if g is None and op.type not in TAKE_NONE and trainable(t.dtype):
-                out.append(zeros_like(t))
+                out.append(zeros_of(t))
             elif isinstance(g, IndexedSlices) and op.type != "Identity":
                 out.append(convert_to_tensor(g))
             else:

@@ -313,8 +313,7 @@ def test_while_without_back_prop():
     x = c.constant(2.0)
     y = control.while_loop(lambda i, t: i < 2, lambda i, t: (i + 1, t * x), (c.constant(0), x), back_prop=False)[1]
     assert evaluate(y) == 8
-    with pytest.raises(LookupError, match="back_prop=False"):
-        gradients(y, x)
+    assert gradients(y, x) == [None]
 
 
 def test_loops_survive_the_wire(graph):
