@@ -7,13 +7,13 @@ be reached within the limit. Then every call fails and every step with traffic o
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dtfzmq.base import errors
 from dtfzmq.wire import codec, frames, hello
+from dtfzmq.wire.account import LinkStatistics
 from dtfzmq.wire.dial import Dialler
 from dtfzmq.wire.lane import Channel
 from dtfzmq.wire.numbers import Message
@@ -27,31 +27,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("dtfzmq")
 
 NEW, UP, DOWN, LOST = "new", "up", "down", "lost"
-
-
-@dataclasses.dataclass(frozen=True)
-class LinkStatistics:
-    """A snapshot of a link. Bytes are of whole messages and chunks; `unacknowledged` and `waiting` are in messages."""
-
-    peer: str
-    address: str
-    state: str
-    incarnation: int
-    control_lanes: int
-    bulk_lanes: int
-    bytes_out: int
-    bytes_in: int
-    messages_out: int
-    messages_in: int
-    repeats_out: int
-    repeats_in: int
-    unacknowledged: int
-    waiting_bytes: int
-    calls: int
-    serving: int
-    outgoing: int
-    incoming: int
-    why: str
 
 
 class Link(Traffic):

@@ -2,9 +2,9 @@
 
 Commands, one a line: ``tasks N``, ``step N master=I edges=0>1:40,1>0:9000 [feed=B] [delay=I:S]``, ``cancel N``,
 ``wait S``, ``when I>J KIND COMMAND`` (once, as the message sets out), ``kill I``, ``start I``, ``stop I``,
-``resume I``, ``cut I J``, ``heal I J``, ``end I J [KIND]`` (a lane's connection), ``goodbye I``, ``claim I PORT`` (another process of
-task I), ``cluster N`` (what tasks started from now on believe), ``limit B`` (largest tensor), ``client J`` (a process
-without an address calls task J), ``reach I J K`` (I looks for J at K's address), ``settle``.
+``resume I``, ``cut I J``, ``heal I J``, ``end I J [KIND]`` (a lane's connection), ``goodbye I``, ``claim I PORT``
+(another process of task I), ``cluster N`` (what tasks started from now on believe), ``limit B`` (largest tensor),
+``client J`` (a process without an address calls task J), ``reach I J K`` (I looks for J at K's address), ``settle``.
 """
 
 from __future__ import annotations
