@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from dtfzmq.graph.graph import Graph, Operation, Tensor
 from dtfzmq.graph.indexed import IndexedSlices
+from dtfzmq.graph.sparse import SparseTensor, SparseTensorValue
 
 Build = Callable[[Sequence[Any]], Any]
 
@@ -146,6 +147,10 @@ def _slices_keys(slices: IndexedSlices) -> list[Tensor]:
     return parts if slices.dense_shape is None else [*parts, slices.dense_shape]
 
 
+def _sparse_keys(sparse: SparseTensor) -> list[Tensor]:
+    return [sparse.indices, sparse.values, sparse.dense_shape]
+
+
 def _slices_result(got: list[Any]) -> IndexedSlicesValue:
     return IndexedSlicesValue(got[0], got[1], got[2] if len(got) > 2 else None)
 
@@ -155,4 +160,11 @@ register_session_run_conversion_functions(
     lambda slices: (_slices_keys(slices), _slices_result),
     lambda slices, value: list(zip(_slices_keys(slices), value)),
     _slices_keys,
+)
+
+register_session_run_conversion_functions(
+    SparseTensor,
+    lambda sparse: (_sparse_keys(sparse), lambda got: SparseTensorValue(*got)),
+    lambda sparse, value: list(zip(_sparse_keys(sparse), value)),
+    _sparse_keys,
 )
