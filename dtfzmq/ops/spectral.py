@@ -93,7 +93,8 @@ def _real_shape(rank: int, half: bool) -> Any:
 def _cut(x: Array, sizes: list[int]) -> Array:
     """x with its last axes cut or filled with zeros to `sizes`."""
     rank = len(sizes)
-    x = x[(..., *(slice(0, s) for s in sizes))]
+    index: Any = (..., *(slice(0, s) for s in sizes))
+    x = x[index]
     missing = [s - d for s, d in zip(sizes, x.shape[-rank:])]
     return np.pad(x, [(0, 0)] * (x.ndim - rank) + [(0, m) for m in missing]) if any(missing) else x
 
