@@ -57,6 +57,7 @@ from dtfzmq.graph.scopes import (
     op_scope,
     set_random_seed,
 )
+from dtfzmq.graph.sparse import SparseTensor, SparseTensorValue
 from dtfzmq.graph.static import constant_value
 from dtfzmq.graph.tensor import Operation, Tensor
 from dtfzmq.ops.accumulators import ConditionalAccumulator, ConditionalAccumulatorBase, SparseConditionalAccumulator
@@ -92,7 +93,28 @@ from dtfzmq.ops.blocks import (
     space_to_depth,
 )
 from dtfzmq.ops.cast import bitcast, cast, saturate_cast, to_bfloat16, to_double, to_float, to_int32, to_int64
+from dtfzmq.ops.checks import (
+    Assert,
+    add_check_numerics_ops,
+    assert_equal,
+    assert_greater,
+    assert_greater_equal,
+    assert_less,
+    assert_less_equal,
+    assert_near,
+    assert_negative,
+    assert_non_negative,
+    assert_non_positive,
+    assert_none_equal,
+    assert_positive,
+    check_numerics,
+    is_non_decreasing,
+    is_numeric_tensor,
+    is_strictly_increasing,
+    verify_tensor_all_finite,
+)
 from dtfzmq.ops.clip import clip_by_average_norm, clip_by_global_norm, clip_by_norm, clip_by_value, global_norm, norm
+from dtfzmq.ops.complex import angle, complex, complex_abs, conj, imag, real
 from dtfzmq.ops.constants import (
     constant,
     eye,
@@ -113,6 +135,9 @@ from dtfzmq.ops.constants import (
 )
 from dtfzmq.ops.control import case, cond, while_loop
 from dtfzmq.ops.data_flow import FIFOQueue, PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
+from dtfzmq.ops.decompositions import qr, self_adjoint_eig, self_adjoint_eigvals, svd
+from dtfzmq.ops.diag import diag, diag_part, matrix_band_part, matrix_diag, matrix_diag_part, matrix_set_diag, trace
+from dtfzmq.ops.einsum import einsum
 from dtfzmq.ops.elementwise import (
     abs,
     acos,
@@ -151,6 +176,16 @@ from dtfzmq.ops.elementwise import (
 )
 from dtfzmq.ops.gradients import AggregationMethod, gradients, hessians
 from dtfzmq.ops.grouping import group, tuple
+from dtfzmq.ops.linalg import (
+    cholesky,
+    cholesky_solve,
+    cross,
+    matrix_determinant,
+    matrix_inverse,
+    matrix_solve,
+    matrix_solve_ls,
+    matrix_triangular_solve,
+)
 from dtfzmq.ops.math import (
     accumulate_n,
     add,
@@ -187,7 +222,10 @@ from dtfzmq.ops.math import (
     truncatemod,
 )
 from dtfzmq.ops.matmul import batch_matmul, matmul, matvec, tensordot
+from dtfzmq.ops.partitioning import dynamic_partition, dynamic_stitch, parallel_stitch
 from dtfzmq.ops.patches import extract_image_patches
+from dtfzmq.ops.printing import Print
+from dtfzmq.ops.printing import print_ as print  # TensorFlow's name
 from dtfzmq.ops.random import (
     multinomial,
     random_crop,
@@ -211,6 +249,43 @@ from dtfzmq.ops.reductions import (
     reduce_prod,
     reduce_sum,
 )
+from dtfzmq.ops.segments import (
+    segment_max,
+    segment_mean,
+    segment_min,
+    segment_prod,
+    segment_sum,
+    sparse_segment_mean,
+    sparse_segment_sqrt_n,
+    sparse_segment_sum,
+    unsorted_segment_max,
+    unsorted_segment_mean,
+    unsorted_segment_min,
+    unsorted_segment_prod,
+    unsorted_segment_sqrt_n,
+    unsorted_segment_sum,
+)
+from dtfzmq.ops.sets import (
+    bincount,
+    confusion_matrix,
+    histogram_fixed_width,
+    histogram_fixed_width_bins,
+    listdiff,
+    setdiff1d,
+    unique,
+    unique_with_counts,
+    unravel_index,
+)
+from dtfzmq.ops.shape_checks import (
+    assert_integer,
+    assert_proper_iterable,
+    assert_rank,
+    assert_rank_at_least,
+    assert_rank_in,
+    assert_same_float_dtype,
+    assert_scalar,
+    assert_type,
+)
 from dtfzmq.ops.slicing import (
     batch_gather,
     boolean_mask,
@@ -229,6 +304,38 @@ from dtfzmq.ops.slicing import (
     strided_slice,
     where,
 )
+from dtfzmq.ops.sorting import argsort, nth_element, searchsorted, sort
+from dtfzmq.ops.sparse import (
+    convert_to_tensor_or_sparse_tensor,
+    sparse_add,
+    sparse_concat,
+    sparse_fill_empty_rows,
+    sparse_mask,
+    sparse_maximum,
+    sparse_minimum,
+    sparse_placeholder,
+    sparse_reorder,
+    sparse_reset_shape,
+    sparse_reshape,
+    sparse_retain,
+    sparse_slice,
+    sparse_softmax,
+    sparse_split,
+    sparse_tensor_dense_matmul,
+    sparse_tensor_to_dense,
+    sparse_to_dense,
+    sparse_transpose,
+)
+from dtfzmq.ops.sparse_reduce import (
+    sparse_merge,
+    sparse_reduce_max,
+    sparse_reduce_max_sparse,
+    sparse_reduce_sum,
+    sparse_reduce_sum_sparse,
+    sparse_to_indicator,
+)
+from dtfzmq.ops.special import betainc, digamma, erf, erfc, igamma, igammac, lbeta, lgamma, polygamma, zeta
+from dtfzmq.ops.spectral import fft, fft2d, fft3d, ifft, ifft2d, ifft3d
 from dtfzmq.ops.state import (
     assign,
     assign_add,
@@ -241,6 +348,18 @@ from dtfzmq.ops.state import (
     scatter_mul,
     scatter_sub,
     scatter_update,
+)
+from dtfzmq.ops.string_numbers import as_string, decode_raw, fingerprint, reduce_join, string_to_number
+from dtfzmq.ops.strings import (
+    decode_base64,
+    encode_base64,
+    regex_replace,
+    string_join,
+    string_strip,
+    string_to_hash_bucket,
+    string_to_hash_bucket_fast,
+    string_to_hash_bucket_strong,
+    substr,
 )
 from dtfzmq.variables.initializers import (
     constant_initializer,
