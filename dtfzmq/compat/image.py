@@ -35,6 +35,18 @@ from dtfzmq.ops.image_color import (
     yiq_to_rgb,
     yuv_to_rgb,
 )
+from dtfzmq.ops.image_files import (
+    adjust_jpeg_quality,
+    decode_bmp,
+    decode_gif,
+    decode_image,
+    decode_jpeg,
+    decode_png,
+    encode_jpeg,
+    encode_png,
+    extract_jpeg_shape,
+    is_jpeg,
+)
 from dtfzmq.ops.image_measures import (
     image_gradients,
     per_image_standardization,
