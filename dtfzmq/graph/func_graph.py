@@ -27,6 +27,7 @@ class FuncGraph(Graph):
         self._device_memo = outer._device_memo
         self._containers = list(outer._containers)
         self._attr_scope = dict(outer._attr_scope)
+        self._gradients = outer._gradients
         self._collections = outer._collections
         self._seed = outer._seed
         self._scoped_state = outer._scoped_state

@@ -15,7 +15,7 @@ from dtfzmq.base import names
 from dtfzmq.base.dtypes import DType
 from dtfzmq.base.shapes import UNKNOWN
 from dtfzmq.graph import opdef
-from dtfzmq.graph.collected import Collected
+from dtfzmq.graph.overriding import Overriding
 from dtfzmq.graph.tensor import Operation, Tensor, device_text
 
 _NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*\Z")
@@ -41,7 +41,7 @@ class _Controller:
         self.seen: set[Operation] = set()
 
 
-class Graph(Collected):
+class Graph(Overriding):
     """A dataflow graph that only grows. Building one is for one thread at a time; running it is for any number.
 
     Source: TensorFlow 1's ``tf.Graph``.
@@ -202,6 +202,8 @@ class Graph(Collected):
                 control = self._control_for([t.op for t in taken])
             if self._attr_scope:
                 attrs = {**self._attr_scope, **(attrs or {})}
+            if kind in self._gradients:
+                attrs = {"_gradient_op_type": self._gradients[kind], **(attrs or {})}
             op = Operation(
                 self, len(self._ops), kind, full, taken, control, attrs if attrs is not None else {}, dtypes, _where()
             )

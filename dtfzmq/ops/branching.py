@@ -69,7 +69,14 @@ def trainable(dtype: DType) -> bool:
 
 def value_of(tensor: Tensor) -> Tensor:
     """A tensor that is a value: a reference is read here and now."""
-    return raw.Identity(tensor) if tensor.dtype.is_ref else tensor
+    return passed_on(tensor) if tensor.dtype.is_ref else tensor
+
+
+def passed_on(tensor: Tensor, name: str = "Identity") -> Tensor:
+    """An Identity that is no operation of the program's: a gradient_override_map does not mean it."""
+    made: Tensor = raw.Identity(tensor, name=name)
+    made.op.attrs.pop("_gradient_op_type", None)
+    return made
 
 
 def _kept(graph: FuncGraph, present: Sequence[Tensor]) -> list[Tensor]:

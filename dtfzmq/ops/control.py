@@ -14,7 +14,7 @@ from dtfzmq.graph.func_graph import FuncGraph
 from dtfzmq.graph.graph import Graph, Operation, Tensor, get_default_graph
 from dtfzmq.graph.registry import graph_of
 from dtfzmq.ops import composites, flow_grad, nest
-from dtfzmq.ops.branching import make_if, make_while, value_of
+from dtfzmq.ops.branching import make_if, make_while, passed_on, value_of
 from dtfzmq.ops.raw import raw
 
 _GRADIENTS = flow_grad  # declares If and While
@@ -25,7 +25,7 @@ def _leaf(value: Any, graph: FuncGraph) -> Tensor:
     if isinstance(value, Operation):
         own = value if value.graph is graph else graph.capture_control(value)
         with graph.control_dependencies([] if own is None else [own]):
-            return raw.Identity(convert_to_tensor(True))
+            return passed_on(convert_to_tensor(True))
     tensor = convert_to_tensor(value)
     if tensor.graph is not graph:
         tensor = graph.capture(tensor)
@@ -112,7 +112,7 @@ def _own(graph: Graph, tensor: Tensor) -> Tensor:
 def _delivered(outer: Graph, made: Operation, count: int) -> list[Tensor]:
     """The results as tensors of their own: what waits for one of them does not ask for all that the op could save."""
     with outer.as_default(), outer.control_dependencies(None):
-        return [raw.Identity(t, name="Merge") for t in made.outputs[:count]]
+        return [passed_on(t, "Merge") for t in made.outputs[:count]]
 
 
 def _renamed(name: str, fn: Any, old_name: str, old: Any) -> Any:
@@ -325,7 +325,7 @@ def _body_graph(
 
 def _exits(outer: Graph, made: Operation, shapes: Sequence[TensorShape], count: int) -> list[Tensor]:
     with outer.control_dependencies(None):
-        finals = [raw.Identity(t, name="Exit") for t in made.outputs[:count]]
+        finals = [passed_on(t, "Exit") for t in made.outputs[:count]]
     for t, shape in zip(finals, shapes):
         t.set_shape(shape)
     return finals

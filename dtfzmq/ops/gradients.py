@@ -8,12 +8,11 @@ from typing import Any
 
 from dtfzmq.base import dtypes
 from dtfzmq.base.dtypes import DType
-from dtfzmq.graph import registry
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Graph, Operation, Tensor, get_default_graph
-from dtfzmq.graph.registry import OpDef
 from dtfzmq.ops import operators
 from dtfzmq.ops.constants import ones_like, zeros_like
+from dtfzmq.ops.gradient_rules import rule_of
 from dtfzmq.ops.grouping import tuple as together
 from dtfzmq.ops.indexed_slices import IndexedSlices, concat_rows
 from dtfzmq.ops.list_ops import total, zeros_of
@@ -70,11 +69,15 @@ def gradients(
     Integer and boolean ys count as not depending on anything. Raises ValueError for grad_ys that do not match,
     LookupError for an op type that is not declared.
     """
+    if aggregation_method not in (None, 0, 1, 2):
+        raise ValueError(
+            f"Invalid `aggregation_method` specified {aggregation_method}. Accepted values are [0, 1, 2]."
+        )
     targets = [convert_to_tensor(y, name="y") for y in _aslist(ys)]
     sources = [_source(x) for x in _aslist(xs)]
     seeds = _aslist(grad_ys) if grad_ys is not None else [None] * len(targets)
     if len(seeds) != len(targets):
-        raise ValueError(f"Must pass one grad_y for each y in ys; got {len(seeds)} for {len(targets)}.")
+        raise ValueError(f"Length mismatch. Passed {len(seeds)} grad_ys for {len(targets)} ys")
     stops = {_source(s) for s in _aslist(stop_gradients)} if stop_gradients is not None else set()
     if not targets:
         return [None] * len(sources)
@@ -202,11 +205,10 @@ class _Backward:
         grads = [None if t in self.blocked else g for t, g in zip(op.outputs, grads)]
         if all(g is None for g in grads):
             return
-        definition = registry.find(op.type)
-        if definition is None:
-            raise LookupError(f"No gradient defined for operation '{op.name}' (op type: {op.type})")
-        if not callable(definition.grad):
+        rule = rule_of(op)
+        if rule is None:
             return
+        overridden = "_gradient_op_type" in op.attrs
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.graph.name_scope(op.name + "_grad"))
             if self.colocate:
@@ -214,25 +216,31 @@ class _Backward:
                     stack.enter_context(self.graph.colocate_with(op))
                 elif op.device:
                     stack.enter_context(self.graph.device(op.device))
-            given = self._given(op, definition, grads)
-            if op.type in SUBGRAPHS:
-                found = definition.grad(op, *given, needed=[t in self.reached for t in op.inputs])
+            given = self._given(op, grads, op.type in TAKE_NONE and not overridden)
+            if op.type in SUBGRAPHS and not overridden:
+                found = rule(op, *given, needed=[t in self.reached for t in op.inputs])
             else:
-                found = definition.grad(op, *given)
+                found = rule(op, *given)
         found = found if isinstance(found, (list, tuple)) else (found,)
         if len(found) != len(op.inputs):
             raise ValueError(
                 f"Num gradients {len(found)} generated for op {op.name} do not match num inputs {len(op.inputs)}"
             )
-        for t, g in zip(op.inputs, found):
+        for i, (t, g) in enumerate(zip(op.inputs, found)):
             if g is not None and trainable(t.dtype):
+                if isinstance(g, Tensor) and not t.shape.is_compatible_with(g.shape):
+                    raise ValueError(
+                        "Incompatible shapes between op input and calculated input gradient. Forward operation: "
+                        f"{op.name}. Input index: {i}. Original input shape: {t.shape}. Calculated input gradient "
+                        f"shape: {g.shape}"
+                    )
                 self.arrived.setdefault(t, []).append(g)
 
-    def _given(self, op: Operation, definition: OpDef, grads: list[Gradient]) -> list[Gradient]:
+    def _given(self, op: Operation, grads: list[Gradient], take_none: bool) -> list[Gradient]:
         """Dense gradients for the op's rule; zeros for outputs that nothing depends on, unless the rule takes None."""
         out: list[Gradient] = []
         for t, g in zip(op.outputs, grads):
-            if g is None and op.type not in TAKE_NONE and trainable(t.dtype):
+            if g is None and not take_none and trainable(t.dtype):
                 out.append(zeros_of(t))
             elif isinstance(g, IndexedSlices) and op.type != "Identity":
                 out.append(convert_to_tensor(g))
