@@ -58,6 +58,7 @@ from dtfzmq.ops import (
     sampled_losses,
     segments,
     sendrecv,
+    set_ops,
     sets,
     shape_checks,
     shaping,
@@ -70,6 +71,7 @@ from dtfzmq.ops import (
     spectral,
     state,
     string_numbers,
+    string_split,
     strings,
     training,
 )
@@ -129,6 +131,8 @@ FAMILIES: Final = (
     sparse_index,
     sparse,
     sparse_reduce,
+    set_ops,
+    string_split,
 )
 
 
@@ -181,6 +185,8 @@ _NAMESPACES: Final[dict[str, tuple[Any, ...]]] = {
         spectral,
         sparse,
         sparse_reduce,
+        set_ops,
+        string_split,
     ),
     "math": (reductions, math, elementwise, complex, special, segments, sorting, sets),
     "bitwise": (math, bitwise_ops),
@@ -189,10 +195,11 @@ _NAMESPACES: Final[dict[str, tuple[Any, ...]]] = {
     "image": (patches, resize, image, image_color, image_files, image_measures, random),
     "linalg": (diag, linalg, decompositions, einsum),
     "debugging": (printing, checks, shape_checks),
-    "strings": (strings, string_numbers),
+    "strings": (strings, string_numbers, string_split),
     "spectral": (spectral,),
     "signal": (spectral,),
     "sparse": (sparse, sparse_reduce),
+    "sets": (set_ops,),
 }
 
 
