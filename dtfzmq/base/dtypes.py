@@ -117,7 +117,7 @@ class DType:
         elif self.is_bool:
             return which == "max"
         else:
-            raise TypeError(f"Cannot find {which}imum value of {self}.")
+            raise TypeError(f"Cannot find {which}imum value of {self.name}.")
         return getattr(info, which)
 
     def is_compatible_with(self, other: Any) -> bool:
@@ -141,10 +141,10 @@ class DType:
         return hash(self.name)
 
     def __repr__(self) -> str:
-        return f"tf.{self.name}" if self.is_ref else f"<dtype: '{self.name}'>"
+        return f"tf.{self.name}"
 
     def __str__(self) -> str:
-        return self.name
+        return f"<dtype: '{self.name}'>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return as_dtype, (self.name,)

@@ -36,7 +36,7 @@ def _rank_check(
         tensors = [convert_to_tensor(r, name="rank") for r in ranks]
         for t in tensors:
             if not t.dtype.is_integer:
-                raise TypeError(f"Rank must be integer type, but rank is of type {t.dtype.base_dtype}")
+                raise TypeError(f"Rank must be integer type, but rank is of type {t.dtype.base_dtype.name}")
         known = [constant_value(t) for t in tensors]
         for value in known:
             if value is not None and value.ndim:

@@ -97,8 +97,8 @@ def piecewise_constant(x: Any, boundaries: Sequence[Any], values: Sequence[Any],
                     limit = cast(limit, dtypes.int64)
                 else:
                     raise ValueError(
-                        f"Boundaries ({limit.dtype.base_dtype}) must have the same dtype as x "
-                        f"({point.dtype.base_dtype})."
+                        f"Boundaries ({limit.dtype.base_dtype.name}) must have the same dtype as x "
+                        f"({point.dtype.base_dtype.name})."
                     )
             limits.append(limit)
         levels = [convert_to_tensor(value) for value in values]

@@ -13,7 +13,7 @@ from dtfzmq.base.shapes import Dimension, TensorShape
 SIZES = st.lists(st.one_of(st.none(), st.integers(0, 4)), max_size=4)
 
 
-@pytest.mark.parametrize("dtype", [d for d in dtypes.all_types() if d.is_numpy_compatible], ids=str)
+@pytest.mark.parametrize("dtype", [d for d in dtypes.all_types() if d.is_numpy_compatible], ids=lambda d: d.name)
 def test_every_type_is_found_by_each_of_its_names(dtype: dtypes.DType) -> None:
     assert dtypes.as_dtype(dtype.name) is dtype
     assert dtypes.as_dtype(dtype.np_dtype) is dtype
