@@ -51,6 +51,7 @@ from dtfzmq.ops import (
     patches,
     pooling,
     printing,
+    py_func,
     queue_ops,
     random,
     reductions,
@@ -133,6 +134,7 @@ FAMILIES: Final = (
     sparse_reduce,
     set_ops,
     string_split,
+    py_func,
 )
 
 
@@ -187,6 +189,7 @@ _NAMESPACES: Final[dict[str, tuple[Any, ...]]] = {
         sparse_reduce,
         set_ops,
         string_split,
+        py_func,
     ),
     "math": (reductions, math, elementwise, complex, special, segments, sorting, sets),
     "bitwise": (math, bitwise_ops),
