@@ -429,8 +429,12 @@ class Master:
         return errors.UnavailableError(None, None, f"The server {self.peers.me} was stopped.")
 
     def check_incarnation(self, session: MasterSession, task: str) -> None:
-        """Note the process that holds the session's state on `task`. AbortedError if it was another before."""
+        """Note the process that holds the session's state on `task`.
+
+        AbortedError if it was another before, UnavailableError if the task was lost since it was met.
+        """
         met = self.peers.met(task)
-        assert met is not None, task
+        if met is None:
+            raise self.peers.vanished(task)
         if session.tasks.setdefault(task, met[0]) != met[0]:
             raise restarted(task)

@@ -146,7 +146,8 @@ class Planning:
                 return
             for task in tasks:
                 known = self.master.peers.met(task)
-                assert known is not None, task
+                if known is None:
+                    raise self.master.peers.vanished(task)
                 self.session.table.learn(task, [device[0] for device in known[1]])
             self.start()
 
@@ -177,11 +178,8 @@ class Planning:
         incarnations = {}
         for task in tasks:
             met = peers.met(task)
-            if met is None:  # lost while another was met
-                self._fail(
-                    errors.UnavailableError(None, None, f"{peers.where(task)} was lost while a step was planned.")
-                )
-                return
+            if met is None:
+                raise peers.vanished(task)
             incarnations[task] = met[0]
         own = peers.me
         home = names.device_name(own, "CPU", 0)
