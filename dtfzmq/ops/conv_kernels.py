@@ -18,7 +18,7 @@ from numpy.lib.stride_tricks import as_strided
 from dtfzmq.ops.windows import Axis
 
 Array = Any
-_BUFFER = 1 << 20  # bytes of patches at a time
+_BUFFER = 1 << 21  # bytes of patches at a time
 
 
 def padded(x: Array, axes: Sequence[Axis], value: Any = 0) -> Array:

@@ -95,7 +95,8 @@ def average(x: Array, axes: Sequence[Axis]) -> Array:
     total = x
     for i, a in _moving(axes):
         total = _reduced(total, i, a, np.add, 0)
-    return total * counts(axes, x.dtype)
+    share = counts(axes, x.dtype)
+    return total * share if total is x else np.multiply(total, share, out=total)
 
 
 def average_gradient(g: Array, axes: Sequence[Axis]) -> Array:
@@ -114,23 +115,6 @@ def average_gradient(g: Array, axes: Sequence[Axis]) -> Array:
     return out
 
 
-def _tiles(axes: Sequence[Axis]) -> bool:
-    """Whether the windows lie side by side and cover the input."""
-    return all(
-        a.window == a.stride and a.before == 0 and a.dilation == 1 and a.out * a.stride == a.size for a in axes
-    )
-
-
-def _split(x: Array, axes: Sequence[Axis], moving: Sequence[int]) -> Array:
-    """A view [offset along each moving axis..., places...] of an input that windows tile."""
-    shape: list[int] = []
-    for i, a in enumerate(axes):
-        shape += [a.out, a.window] if i in moving else [a.size]
-    where = [sum(2 if j in moving else 1 for j in range(i)) for i in range(len(axes))]
-    inner = [where[i] + 1 for i in moving]
-    return x.reshape(shape).transpose(*inner, *where)
-
-
 def _firsts(x: Array, y: Array, axes: Sequence[Axis]) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...], Array]]:
     """(places, elements, where the element is its window's first maximum) for each offset, in order."""
     left = np.ones(y.shape, bool)
@@ -144,12 +128,38 @@ def _firsts(x: Array, y: Array, axes: Sequence[Axis]) -> Iterator[tuple[tuple[sl
 
 
 def maximum_gradient(x: Array, y: Array, g: Array, axes: Sequence[Axis]) -> Array:
-    """What each element gives to the maxima y: all of it to the first largest of a window, row by row."""
-    moving = [i for i, _ in _moving(axes)]
-    if moving and x.size and _tiles(axes):
-        return _tiled_gradient(x, y, g, axes, moving)
-    out = np.zeros(x.shape, g.dtype)
-    for to, source, mine in _firsts(x, y, axes):
+    """What each element gives to the maxima y: all of it to the first largest of a window, row by row.
+
+    The way back through maxima taken along the last axis first: each step looks at the offsets along one axis alone.
+    """
+    moving = _moving(axes)
+    if moving and x.size and all(_tiles(a) for _, a in moving):
+        return _tiled_gradient(x, y, g, axes, [i for i, _ in moving])
+    steps = [x]  # the maxima along ever more axes
+    for i, a in reversed(moving[1:]):
+        steps.append(_reduced(steps[-1], i, a, np.maximum, lowest(x.dtype)))
+    for i, a in moving:
+        source = steps.pop()
+        g = _routed(source, y, g, i, a)
+        y = source
+    return g
+
+
+def _tiles(a: Axis) -> bool:
+    """Whether the windows lie side by side and cover the input."""
+    return a.window == a.stride and a.before == 0 and a.dilation == 1 and a.out * a.stride == a.size
+
+
+def _routed(x: Array, y: Array, g: Array, i: int, a: Axis) -> Array:
+    """g handed to the first element of each window along axis i that equals the window's maximum y."""
+    out = np.zeros((*g.shape[:i], a.size, *g.shape[i + 1 :]), g.dtype)
+    left = np.ones(y.shape, bool)
+    for offset in range(a.window):
+        to, source = (_along(i, part) for part in _reach(a, offset))
+        mine = x[source] == y[to]
+        still = left[to]
+        mine &= still
+        still ^= mine
         out[source] += g[to] * mine
     return out
 
@@ -167,6 +177,16 @@ def _tiled_gradient(x: Array, y: Array, g: Array, axes: Sequence[Axis], moving: 
     out = np.empty(x.shape, g.dtype)
     np.multiply(mine.reshape(*offsets, *y.shape), g, out=_split(out, axes, moving))
     return out
+
+
+def _split(x: Array, axes: Sequence[Axis], moving: Sequence[int]) -> Array:
+    """A view [offset along each moving axis..., places...] of an input that windows tile."""
+    shape: list[int] = []
+    for i, a in enumerate(axes):
+        shape += [a.out, a.window] if i in moving else [a.size]
+    where = [sum(2 if j in moving else 1 for j in range(i)) for i in range(len(axes))]
+    inner = [where[i] + 1 for i in moving]
+    return x.reshape(shape).transpose(*inner, *where)
 
 
 def maximum_gradient_gradient(x: Array, y: Array, gg: Array, axes: Sequence[Axis]) -> Array:
