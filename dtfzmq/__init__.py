@@ -37,7 +37,24 @@ from dtfzmq.client.config import ConfigProto, GPUOptions, GraphOptions, Optimize
 from dtfzmq.client.metadata import RunMetadata
 from dtfzmq.client.session import InteractiveSession, Session
 from dtfzmq.client.stack import get_default_session
-from dtfzmq.compat import app, image, initializers, logging, losses, nn, random
+from dtfzmq.compat import (
+    app,
+    bitwise,
+    debugging,
+    image,
+    initializers,
+    linalg,
+    logging,
+    losses,
+    math,
+    nn,
+    random,
+    sets,
+    signal,
+    sparse,
+    spectral,
+    strings,
+)
 from dtfzmq.graph.convert import convert_to_tensor, register_tensor_conversion_function
 from dtfzmq.graph.graph import Graph, get_default_graph, reset_default_graph
 from dtfzmq.graph.indexed import IndexedSlices
@@ -134,6 +151,7 @@ from dtfzmq.ops.constants import (
     zeros_like,
 )
 from dtfzmq.ops.control import case, cond, while_loop
+from dtfzmq.ops.custom_gradient import custom_gradient, grad_pass_through, recompute_grad
 from dtfzmq.ops.data_flow import FIFOQueue, PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
 from dtfzmq.ops.decompositions import qr, self_adjoint_eig, self_adjoint_eigvals, svd
 from dtfzmq.ops.diag import diag, diag_part, matrix_band_part, matrix_diag, matrix_diag_part, matrix_set_diag, trace
@@ -174,6 +192,8 @@ from dtfzmq.ops.elementwise import (
     tan,
     tanh,
 )
+from dtfzmq.ops.functional import foldl, foldr, map_fn, scan
+from dtfzmq.ops.gradient_rules import NoGradient, NotDifferentiable, RegisterGradient
 from dtfzmq.ops.gradients import AggregationMethod, gradients, hessians
 from dtfzmq.ops.grouping import group, tuple
 from dtfzmq.ops.linalg import (
@@ -222,10 +242,12 @@ from dtfzmq.ops.math import (
     truncatemod,
 )
 from dtfzmq.ops.matmul import batch_matmul, matmul, matvec, tensordot
+from dtfzmq.ops.matrix_functions import matrix_square_root
 from dtfzmq.ops.partitioning import dynamic_partition, dynamic_stitch, parallel_stitch
 from dtfzmq.ops.patches import extract_image_patches
 from dtfzmq.ops.printing import Print
 from dtfzmq.ops.printing import print_ as print  # TensorFlow's name
+from dtfzmq.ops.py_func import numpy_function, py_func
 from dtfzmq.ops.random import (
     multinomial,
     random_crop,
@@ -249,6 +271,7 @@ from dtfzmq.ops.reductions import (
     reduce_prod,
     reduce_sum,
 )
+from dtfzmq.ops.running import log_sigmoid
 from dtfzmq.ops.segments import (
     segment_max,
     segment_mean,
@@ -265,6 +288,7 @@ from dtfzmq.ops.segments import (
     unsorted_segment_sqrt_n,
     unsorted_segment_sum,
 )
+from dtfzmq.ops.set_ops import edit_distance
 from dtfzmq.ops.sets import (
     bincount,
     confusion_matrix,
@@ -350,6 +374,7 @@ from dtfzmq.ops.state import (
     scatter_update,
 )
 from dtfzmq.ops.string_numbers import as_string, decode_raw, fingerprint, reduce_join, string_to_number
+from dtfzmq.ops.string_split import string_split
 from dtfzmq.ops.strings import (
     decode_base64,
     encode_base64,

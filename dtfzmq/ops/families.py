@@ -57,6 +57,7 @@ from dtfzmq.ops import (
     random,
     reductions,
     resize,
+    running,
     sampled_losses,
     segments,
     sendrecv,
@@ -139,6 +140,7 @@ FAMILIES: Final = (
     py_func,
     matrix_functions,
     signal,
+    running,
 )
 
 
@@ -195,8 +197,9 @@ _NAMESPACES: Final[dict[str, tuple[Any, ...]]] = {
         string_split,
         py_func,
         matrix_functions,
+        running,
     ),
-    "math": (reductions, math, elementwise, complex, special, segments, sorting, sets, matrix_functions),
+    "math": (reductions, math, elementwise, complex, special, segments, sorting, sets, matrix_functions, running),
     "bitwise": (math, bitwise_ops),
     "nn": (nn, conv_layers, pooling, blocks, batch_norm, normalization, patches, candidates, sampled_losses),
     "losses": (losses,),

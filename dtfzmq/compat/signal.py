@@ -1,0 +1,28 @@
+"""``tf.signal``: public names alone."""
+
+from dtfzmq.ops.signal import (
+    dct,
+    fftshift,
+    frame,
+    hamming_window,
+    hann_window,
+    idct,
+    ifftshift,
+    inverse_stft,
+    overlap_and_add,
+    stft,
+)
+from dtfzmq.ops.spectral import (
+    fft,
+    fft2d,
+    fft3d,
+    ifft,
+    ifft2d,
+    ifft3d,
+    irfft,
+    irfft2d,
+    irfft3d,
+    rfft,
+    rfft2d,
+    rfft3d,
+)
