@@ -156,7 +156,10 @@ def _depth_blocks(x: Array, axes: Sequence[Axis], channels: int) -> Iterator[tup
 
 
 def depthwise_forward(x: Array, w: Array, axes: Sequence[Axis]) -> Array:
-    """Each channel convolved with its own filters: w [windows..., in, multiplier]; out has in * multiplier channels."""
+    """Each channel convolved with its own filters: w [windows..., in, multiplier]; out has in * multiplier channels.
+
+    This and its derivatives need two axes of space or more.
+    """
     times = w.shape[-1]
     channels = w.shape[-2] * times
     out = np.empty((x.shape[0], *(a.out for a in axes), channels), x.dtype)
