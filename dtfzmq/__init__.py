@@ -4,7 +4,7 @@ This module holds public names alone. Where a thing lives: ``base`` errors, dtyp
 ``ops``, ``plan`` and ``runtime``; ``cluster`` and ``variables``; ``client``; ``train``; ``cli`` and ``compat``.
 """
 
-from dtfzmq import train
+from dtfzmq import layers, train
 from dtfzmq.base import errors
 from dtfzmq.base.dtypes import (
     DType,
@@ -41,6 +41,8 @@ from dtfzmq.compat import (
     app,
     bitwise,
     debugging,
+    flags,
+    gfile,
     image,
     initializers,
     linalg,
@@ -54,6 +56,7 @@ from dtfzmq.compat import (
     sparse,
     spectral,
     strings,
+    test,
 )
 from dtfzmq.graph.convert import convert_to_tensor, register_tensor_conversion_function
 from dtfzmq.graph.graph import Graph, get_default_graph, reset_default_graph
@@ -386,6 +389,7 @@ from dtfzmq.ops.strings import (
     string_to_hash_bucket_strong,
     substr,
 )
+from dtfzmq.ops.tensor_array import TensorArray
 from dtfzmq.variables.initializers import (
     constant_initializer,
     glorot_normal_initializer,

@@ -32,6 +32,14 @@ TAKE_NONE = {  # their gradients take None for an output that nothing depends on
     "SparseSoftmaxCrossEntropyWithLogits",
 }
 
+# Their gradients are written for real numbers: product with the derivative. For complex ones it is the conjugate of it.
+HOLOMORPHIC = {
+    "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "Cumprod", "Div", "DivNoNan", "Exp", "Expm1",
+    "Log", "Log1p", "MatMul", "Mul", "MulNoNan", "Pow", "Prod", "ProdGrad", "RealDiv", "Reciprocal", "ReciprocalGrad",
+    "Rsqrt", "RsqrtGrad", "Sigmoid", "SigmoidGrad", "Sin", "Sinh", "Sqrt", "SqrtGrad", "Square", "Tan", "Tanh",
+    "TanhGrad", "Xdivy", "Xlogy",
+}  # fmt: skip
+
 
 class AggregationMethod:
     """How gradients of one tensor are added up. Accepted for TF1's sake: there is one way here."""
@@ -219,6 +227,8 @@ class _Backward:
             given = self._given(op, grads, op.type in TAKE_NONE and not overridden)
             if op.type in SUBGRAPHS and not overridden:
                 found = rule(op, *given, needed=[t in self.reached for t in op.inputs])
+            elif op.type in HOLOMORPHIC and op.outputs[0].dtype.is_complex and not overridden:
+                found = _conjugates(_aslist(rule(op, *_conjugates(given))))
             else:
                 found = rule(op, *given)
         found = found if isinstance(found, (list, tuple)) else (found,)
@@ -247,6 +257,10 @@ class _Backward:
             else:
                 out.append(g)
         return out
+
+
+def _conjugates(grads: Sequence[Any]) -> list[Any]:
+    return [raw.Conj(g) if isinstance(g, Tensor) and g.dtype.is_complex else g for g in grads]
 
 
 def _checked_seed(seed: Any, y: Tensor, i: int) -> Gradient:
