@@ -327,6 +327,10 @@ class Master:
     def step_over(self, session: MasterSession, step: Step) -> None:
         """A step has ended everywhere, or was given up."""
         self._by_step.pop(step.id, None)
+        if isinstance(step.error, errors.AbortedError) and "handle is not found" in step.error.message:
+            # A worker that lost sight of us for a while has let the session go: the next run registers anew.
+            for part in step.parts:
+                session.forget(part.task)
         if session.steps.get(step.run) is step:
             del session.steps[step.run]
         if session.closed and not session.steps and session.on_idle is not None:

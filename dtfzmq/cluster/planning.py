@@ -12,6 +12,7 @@ from dtfzmq.cluster.session_state import MasterSession, StepPlan, Waiter
 from dtfzmq.cluster.step import PlanPart
 from dtfzmq.graph import serial
 from dtfzmq.plan.devices import DevicesNeeded, DeviceTable
+from dtfzmq.plan.optimize.run import optimize
 from dtfzmq.plan.part import Part, Pruned
 from dtfzmq.plan.partition import partition_by_task
 from dtfzmq.plan.place import Placer
@@ -183,13 +184,14 @@ class Planning:
             incarnations[task] = met[0]
         own = peers.me
         home = names.device_name(own, "CPU", 0)
+        options = self.session.optimizer
 
         def incarnation(device: str) -> int:
             return incarnations[names.task_of(device)]
 
         def work() -> list[tuple[Part, Any, list[Any]]]:
             cut = []
-            for part in partition_by_task(pruned.nodes, home, incarnation):
+            for part in partition_by_task(optimize(pruned.nodes, options), home, incarnation):
                 plain, arrays = (part.nodes, []) if part.task == own else serial.nodes_to_wire(part.nodes)
                 cut.append((part, plain, arrays))
             return cut

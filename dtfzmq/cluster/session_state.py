@@ -8,6 +8,7 @@ from typing import Any
 from dtfzmq.base import errors
 from dtfzmq.cluster.step import PlanPart, Step
 from dtfzmq.graph.node import Node
+from dtfzmq.plan.optimize.run import options_of
 
 Signature = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 Waiter = Callable[["StepPlan | None", "errors.OpError | None"], None]
@@ -42,6 +43,7 @@ class MasterSession:
         self.filters = [str(f) for f in config.get("device_filters", ())]
         self.isolate = bool(config.get("isolate_session_state"))
         self.log_placement = bool(config.get("log_device_placement"))
+        self.optimizer = options_of(config)
         self.nodes: list[Node] = []
         self.index: dict[str, int] = {}
         self.version = 0

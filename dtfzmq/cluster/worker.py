@@ -84,6 +84,8 @@ class Worker:
                 raise self._no_session(message.session)
             resources = ResourceManager(self.job) if message.isolate else self.resources
             session = self.sessions[message.session] = WorkerSession(message.session, link, resources, self)
+        # Over a new link after a silence: the end of the old one, which may be noticed later, must not end the session.
+        session.link = link
         plain, arrays = message.graph, message.arrays
         found = session
 

@@ -226,7 +226,8 @@ class Rendezvous:
         self._open: dict[int, Exchange] = {}
         self._parked: dict[int, _Parked] = {}
         self._parked_bytes = 0
-        self._tombs: dict[int, tuple[float, errors.OpError]] = {}
+        # When each was buried, and why; None: it ended like most.
+        self._tombs: dict[int, tuple[float, errors.OpError | None]] = {}
         self._timer: Any = None
         self._evicted = 0
         self._dropped = 0
@@ -243,7 +244,7 @@ class Rendezvous:
             return found
         tomb = self._tombs.get(step)
         if tomb is not None:
-            raise tomb[1]
+            raise tomb[1] or _over(step)
         exchange = self._open[step] = Exchange(self, step, on_fail)
         parked = self._parked.pop(step, None)
         if parked is not None:
@@ -264,14 +265,13 @@ class Rendezvous:
 
         `error` is what a late RunGraph gets; who still waits gets it too.
         """
-        reason = error or errors.AbortedError(None, None, f"Step {step} is over on this task.")
         if step not in self._tombs:
-            self._bury(step, reason)
+            self._bury(step, error)
         self._unpark(step)
         exchange = self._open.pop(step, None)
         if exchange is not None:
             exchange.quiet()
-            exchange.abort(reason)
+            exchange.abort(error or _over(step))
 
     def peer_lost(self, task: str, error: errors.OpError) -> None:
         """A task is lost: every open step that waits for a tensor of it fails with `error`."""
@@ -332,7 +332,7 @@ class Rendezvous:
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
-    def _bury(self, step: int, reason: errors.OpError) -> None:
+    def _bury(self, step: int, reason: errors.OpError | None) -> None:
         self._tombs[step] = (self._loop.now(), reason)
         self._tick()
 
@@ -373,6 +373,10 @@ class Rendezvous:
             dropped=self._dropped,
             tombstones=len(self._tombs),
         )
+
+
+def _over(step: int) -> errors.OpError:
+    return errors.AbortedError(None, None, f"Step {step} is over on this task.")
 
 
 def _source_task(key: str) -> str:

@@ -231,7 +231,8 @@ class Link(Traffic):
         _log.info("%s is down: %s", self.route(), reason)
         self._diallers[BULK].rest()
         # A silent peer was silent for up to half the limit before its lane ended.
-        self._watch(self.settings.limit / 2)
+        limit = self.settings.limit / 2
+        self._watch(limit if self.dial_addresses() else min(limit, self.settings.client_limit))
         self._diallers[CONTROL].start()
 
     def refused(self, channel: Channel, error: errors.OpError, who: hello.Who) -> None:

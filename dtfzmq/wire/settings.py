@@ -32,6 +32,8 @@ class LinkSettings:
     limit: float = 5.0
     #: A peer that refuses connections for this long after it was up is lost: nobody listens there.
     refused_limit: float = 0.5
+    #: A client whose connection ended comes back within this, or is lost: nobody can call it.
+    client_limit: float = 1.0
     #: A task that was never reached is waited for this long.
     connect_limit: float = 30.0
     #: One attempt to connect.
