@@ -26,13 +26,13 @@ def _written_out(x, w, axes, depthwise=False):
     out = np.zeros((x.shape[0], *(a.out for a in axes), channels))
     for place in product(*(range(a.out) for a in axes)):
         for offset in product(*(range(a.window) for a in axes)):
-            at = [p * a.stride + o * a.dilation for p, o, a in zip(place, offset, axes)]
-            pixel = x[(slice(None), *at)]
+            at = tuple(p * a.stride + o * a.dilation for p, o, a in zip(place, offset, axes))
+            pixel = np.moveaxis(x, 0, -2)[at]
             if depthwise:
                 part = (pixel[:, :, None] * w[offset]).reshape(len(x), -1)
             else:
                 part = pixel @ w[offset]
-            out[(slice(None), *place)] += part
+            np.moveaxis(out, 0, -2)[place] += part
     return out
 
 

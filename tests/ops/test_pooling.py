@@ -101,8 +101,8 @@ def test_argmax_has_gradients_and_counts_within_the_entry():
             g = RNG.standard_normal((2, 2, 2, 3))
             (one,), (other,) = gradients(found.output, [t], [g]), gradients(plain, [t], [g])
             values = evaluate([found.output, found.argmax, one, other])
-            flat = x.reshape(-1) if batch else x.reshape(2, -1)
-            picked = flat[values[1]] if batch else np.stack([f[i] for f, i in zip(flat, values[1])])
+            rows = [x.reshape(-1)] * 2 if batch else list(x.reshape(2, -1))
+            picked = np.stack([row[places] for row, places in zip(rows, values[1])])
             np.testing.assert_array_equal(picked, values[0])
             np.testing.assert_allclose(values[2], values[3])
 
