@@ -48,7 +48,7 @@ class Flag:
         self.using_default_value = True
         self._parse = parse
         self.default = None if default is None else self.parsed(default)
-        self.value = self.default
+        self.value: Any = self.default
 
     @property
     def boolean(self) -> bool:
