@@ -9,6 +9,7 @@ import numpy as np
 
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
+from dtfzmq.ops.complex import conj
 from dtfzmq.ops.indexed_slices import IndexedSlices
 from dtfzmq.ops.matmul import l2_loss
 from dtfzmq.ops.raw import raw
@@ -104,23 +105,48 @@ def norm(
     tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: bool | None = None, name: str | None = None,
     keep_dims: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """The norm along `axis` (of all elements if None): "euclidean", 1, 2, np.inf or another positive number."""
+    """The norm along `axis` (of all elements if None): "euclidean", 1, 2, np.inf or another positive number.
+
+    A pair of axes holds matrices: "fro", 1, 2 or np.inf, the norms of what they do to vectors.
+    """
     tensor = convert_to_tensor(tensor, name="tensor")
     keep = bool(one_of("keepdims", keepdims, "keep_dims", keep_dims))
-    if isinstance(axis, (list, tuple)) and len(axis) > 1 and ord not in ("euclidean", "fro"):
-        raise ValueError(f"'ord' must be a supported matrix norm in ['euclidean', 'fro'], got {ord}")
+    matrix = isinstance(axis, (list, tuple)) and len(axis) == 2
+    if matrix and ord not in ("euclidean", "fro", 1, 2, np.inf):
+        raise ValueError(f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 1, 2, inf], got {ord}")
     with tensor.graph.name_scope(name or "norm"):
+        if matrix and ord == 2:
+            return _spectral(tensor, axis, keep)
         if ord in ("euclidean", "fro", 2):
-            return raw.Sqrt(reduce_sum(tensor * tensor, axis, keep))
-        size = raw.Abs(tensor)
+            return raw.Sqrt(reduce_sum(tensor * conj(tensor), axis, keep))
+        kind = tensor.dtype.base_dtype
+        size = raw.ComplexAbs(tensor, Tout=kind.real_dtype) if kind.is_complex else raw.Abs(tensor)
+        if matrix:
+            first, second = (axis[0], axis[1]) if ord == 1 else (axis[1], axis[0])
+            out = reduce_max(reduce_sum(size, first, keepdims=True), second, keepdims=True)
+            return out if keep else raw.Squeeze(out, squeeze_dims=list(axis))
         if ord == 1:
             return reduce_sum(size, axis, keep)
         if ord == np.inf:
             return reduce_max(size, axis, keep)
         if isinstance(ord, (int, float)) and ord > 0:
-            power = convert_to_tensor(float(ord), dtype=tensor.dtype.base_dtype)
+            power = convert_to_tensor(float(ord), dtype=size.dtype.base_dtype)
             return raw.Pow(reduce_sum(raw.Pow(size, power), axis, keep), 1.0 / power)
         raise ValueError(f"'ord' must be 'euclidean', 1, np.inf or a positive number, got {ord}")
+
+
+def _spectral(tensor: Tensor, axis: Sequence[int], keep: bool) -> Tensor:
+    """The largest singular value of the matrices in two axes."""
+    rank = tensor.shape.ndims
+    if rank is None:
+        raise ValueError(f"The rank of {tensor} must be known for a matrix norm.")
+    inner = [a % rank for a in axis]
+    order = np.array([*(i for i in range(rank) if i not in inner), *inner], np.int32)
+    moved = raw.Transpose(tensor, order)
+    top = reduce_max(raw.Svd(moved, Ts=tensor.dtype.base_dtype.real_dtype, compute_uv=False)[0], -1)
+    for a in sorted(inner) if keep else ():
+        top = raw.ExpandDims(top, a)
+    return top
 
 
 def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None) -> Tensor:

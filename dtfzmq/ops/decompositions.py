@@ -229,7 +229,8 @@ def lower_unit(lower_upper: Tensor) -> Tensor:
 
 def exchange(order: Tensor, like: Tensor) -> Tensor:
     """The matrices that put rows in this order."""
-    size = raw.Shape(order)[-1]
+    known = dims(order)
+    size: Any = raw.Shape(order)[-1] if known is None or known[-1] is None else np.int32(known[-1])
     return raw.OneHot(order, size, *(convert_to_tensor(v, dtype=like.dtype.base_dtype) for v in (1, 0)))
 
 

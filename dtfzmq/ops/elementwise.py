@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.shape_rules import same
@@ -210,7 +211,10 @@ neg = negative
 
 
 def abs(x: Any, name: str | None = None) -> Tensor:
-    """|x|."""
+    """|x|; of a complex number its length, a real number."""
+    x = convert_to_tensor(x, name="x")
+    if x.dtype.is_complex:
+        return raw.ComplexAbs(x, Tout=x.dtype.base_dtype.real_dtype, name=name)
     return _abs(x, name=name)
 
 

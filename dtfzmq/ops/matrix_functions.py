@@ -229,15 +229,10 @@ def tridiagonal_matmul(
 def reduce_euclidean_norm(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
 ) -> Tensor:
-    """The square root of the sum of squares over `axis`; its gradient is zero where all elements are."""
+    """The square root of the sum of squares over `axis`. Its gradient is nan where all elements are zero."""
     x = convert_to_tensor(input_tensor)
     with x.graph.name_scope(name or "EuclideanNorm"):
         total = reduce_sum(x * conj(x), axis, keepdims)
-        positive = raw.NotEqual(total, raw.ZerosLike(total))
-        safe = raw.Select(positive, total, raw.OnesLike(total))
-        root = raw.Sqrt(safe) if not x.dtype.is_integer else raw.Cast(_int_root(safe), DstT=x.dtype.base_dtype)
-        return raw.Select(positive, root, raw.ZerosLike(total))
-
-
-def _int_root(x: Tensor) -> Tensor:
-    return raw.Sqrt(raw.Cast(x, DstT=dtypes.float64))
+        if not x.dtype.is_integer:
+            return raw.Sqrt(total)
+        return raw.Cast(raw.Sqrt(raw.Cast(total, DstT=dtypes.float64)), DstT=x.dtype.base_dtype)

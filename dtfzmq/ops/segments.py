@@ -285,6 +285,8 @@ def _unsorted_count(data: Tensor, ids: Tensor, num_segments: Any) -> Tensor:
     ones = raw.Cast(raw.OnesLike(ids), DstT=data.dtype.base_dtype)
     count = _unsorted_sum(ones, ids, num_segments)
     count = raw.Maximum(count, raw.OnesLike(count))
+    if data.shape.ndims is not None and ids.shape.ndims is not None:
+        return raw.Reshape(count, np.array([-1] + [1] * (data.shape.ndims - ids.shape.ndims), np.int32))
     extra = raw.Rank(data) - raw.Rank(ids)
     return raw.Reshape(count, raw.ConcatV2([raw.Shape(count), raw.Fill(raw.ExpandDims(extra, 0), 1)], 0))
 

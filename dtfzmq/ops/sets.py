@@ -281,7 +281,9 @@ def confusion_matrix(
 
     The step fails with InvalidArgumentError for a negative class, or one not below `num_classes`.
     """
-    labels, predictions = _squeezed(convert_to_tensor(labels), convert_to_tensor(predictions))
+    labels, predictions = convert_to_tensor(labels), convert_to_tensor(predictions)
+    known = constant_value(labels), constant_value(predictions)
+    labels, predictions = _squeezed(labels, predictions)
     to = dtypes.as_dtype(dtype)
     graph = get_default_graph()
     with graph.name_scope(name or "confusion_matrix"):
@@ -290,7 +292,6 @@ def confusion_matrix(
             assert_non_negative(labels, message="`labels` contains negative values"),
             assert_non_negative(predictions, message="`predictions` contains negative values"),
         ]
-        known = constant_value(labels), constant_value(predictions)
         if num_classes is None and known[0] is not None and known[1] is not None:
             num_classes = int(max(known[0].max(initial=-1), known[1].max(initial=-1))) + 1
         elif num_classes is not None:

@@ -247,7 +247,10 @@ def sparse_concat(
     axis: int, sp_inputs: Sequence[Any], name: str | None = None, expand_nonconcat_dim: bool = False,
     concat_dim: Any = None, expand_nonconcat_dims: Any = None,
 ) -> SparseTensor:  # fmt: skip
-    """One after the other along an axis. Other axes must agree, or become the longest if expand_nonconcat_dim."""
+    """One after the other along an axis. Other axes must agree, or become the longest if expand_nonconcat_dim.
+
+    As in TensorFlow, gradients end here.
+    """
     if concat_dim is not None:
         axis = concat_dim
     expand = expand_nonconcat_dim if expand_nonconcat_dims is None else expand_nonconcat_dims
@@ -272,7 +275,8 @@ def sparse_concat(
             fixed = [max(k[i] for k in known) for i in range(rank)]  # type: ignore[index,type-var]  # all known
             fixed[at] = sum(k[at] for k in known)  # type: ignore[index,misc]  # all known
             whole = convert_to_tensor(np.array(fixed, np.int64))
-        return reordered(concat(moved, 0), concat([p.values for p in parts], 0), whole)
+        values = raw.StopGradient(concat([p.values for p in parts], 0))
+        return reordered(concat(moved, 0), values, whole)
 
 
 def _same_beside(parts: list[SparseTensor], longest: Tensor, at: int) -> Tensor:

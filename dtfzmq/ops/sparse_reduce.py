@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from dtfzmq.base import dtypes
-from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.sparse import SparseTensor
 from dtfzmq.graph.static import constant_value
@@ -90,7 +89,10 @@ def sparse_merge(
     with values.graph.name_scope(name or "SparseMerge"):
         columns = [raw.ExpandDims(raw.Cast(x.values, DstT=dtypes.int64), 1) for x in ids]
         indices = concat([ids[0].indices[:, :-1], *columns], 1)
-        ends = [raw.Cast(raw.ExpandDims(convert_to_tensor(s), 0), DstT=dtypes.int64) for s in sizes]
+        ends = [
+            raw.Cast(raw.ExpandDims(s, 0), DstT=dtypes.int64) if isinstance(s, Tensor) else np.array([s], np.int64)
+            for s in sizes
+        ]
         shape = concat([ids[0].dense_shape[:-1], *ends], 0)
         if already_sorted:
             return SparseTensor(indices, values.values, shape)

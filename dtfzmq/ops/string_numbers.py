@@ -163,7 +163,7 @@ def _reduce_kernel(node: Any, env: Any) -> Any:
     def reduce(x: Array, axis: Array) -> Array:
         axes = axes_of(axis, x.ndim)
         kept = [i for i in range(x.ndim) if i not in axes]
-        moved = np.transpose(x, [*kept, *axes])
+        moved = np.transpose(x, [*kept, *reversed(axes)])  # the first axis named is joined first
         sizes = [x.shape[i] for i in kept]
         rows = int(np.prod(sizes, dtype=np.int64))
         columns = int(np.prod([x.shape[i] for i in axes], dtype=np.int64))
@@ -302,13 +302,14 @@ def reduce_join(
     inputs: Any, axis: Any = None, keep_dims: bool | None = None, separator: str = "", name: str | None = None,
     reduction_indices: Any = None, keepdims: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """The strings along `axis` (in that order; all, from the last axis on, if None) put together."""
+    """The strings along `axis` (the first one named is joined first; all, the last first, if None) put together."""
     x = convert_to_tensor(inputs)
     axis = one_of("axis", axis, "reduction_indices", reduction_indices)
     keep = bool(one_of("keepdims", keepdims, "keep_dims", keep_dims))
     if axis is None:
         known = dims(x)
-        axis = raw.Range(0, raw.Rank(x), 1) if known is None else np.arange(len(known), dtype=np.int32)
+        last = raw.Rank(x) - 1 if known is None else np.int32(len(known) - 1)
+        axis = raw.Range(last, np.int32(-1), np.int32(-1)) if known is None else np.arange(last, -1, -1, dtype=np.int32)
     elif not isinstance(axis, Tensor):
         axis = np.asarray(axis, np.int32)
     return _reduce_join(x, axis, keep_dims=keep, separator=separator, name=name)
