@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from dtfzmq.base import errors
+from dtfzmq.base import errors, names
 from dtfzmq.base.loop import Loop
 from dtfzmq.base.threads import Runner
 from dtfzmq.cluster import planning
@@ -60,6 +60,7 @@ class Master:
             raise errors.InvalidArgumentError(
                 None, None, "Distributed session does not support session thread pool options."
             )
+        self._check_cluster(config.get("cluster_def") or {})
         handle = f"{self.rng.getrandbits(64):016x}"
         session = MasterSession(handle, config, link)
         session.step_over = lambda step: self.step_over(session, step)
@@ -71,6 +72,20 @@ class Master:
             reply(m.SessionCreated(handle, 0))
 
         self._decoded(message, add, reply)
+
+    def _check_cluster(self, cluster_def: dict[str, Any]) -> None:
+        """A session may name the cluster that its master knows, and no other. UnimplementedError if it does."""
+        for job in cluster_def.get("job", ()):
+            for index, address in job.get("tasks", {}).items():
+                task = names.task_name(job["name"], int(index))
+                if self.peers.addresses.get(task) != address:
+                    known = self.peers.addresses.get(task, "no such task")
+                    raise errors.UnimplementedError(
+                        None,
+                        None,
+                        f"ConfigProto.cluster_def says {task} at {address}, but the cluster of {self.peers.me} has "
+                        f"{known}: a session cannot bring a cluster of its own. Start the servers with that cluster.",
+                    )
 
     def on_extend_session(self, link: Any, message: m.ExtendSession, reply: Any) -> None:
         """Add nodes to a session's graph."""

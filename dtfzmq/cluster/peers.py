@@ -119,7 +119,9 @@ class Peers:
 
     def vanished(self, task: str) -> errors.UnavailableError:
         """The error of a task that was met and is lost again before it was used."""
-        return errors.UnavailableError(None, None, f"{self.where(task)} was lost while a step was planned. Run it again.")
+        return errors.UnavailableError(
+            None, None, f"{self.where(task)} was lost while a step was planned. Run the step again."
+        )
 
     def where(self, task: str) -> str:
         """The task with its address, for people."""

@@ -34,7 +34,8 @@ class ClusterDef(Record):
         self._set["job"] = _Jobs(job)
 
     def to_plain(self) -> dict[str, Any]:
-        jobs = [{"name": j.name, "tasks": dict(j.tasks)} for j in self.job]
+        # Keys are text, as they must be to travel.
+        jobs = [{"name": j.name, "tasks": {str(i): a for i, a in j.tasks.items()}} for j in self.job]
         return {"job": jobs} if jobs else {}
 
 

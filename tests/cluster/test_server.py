@@ -149,15 +149,16 @@ def test_two_devices_of_one_task():
     server = tf.train.Server({"local": ["localhost:0"]}, config=tf.ConfigProto(device_count={"CPU": 2}))
     try:
         with tf.Graph().as_default():
+            x = tf.placeholder(tf.float32, [])
             with tf.device("/cpu:1"):
-                a = tf.constant(2.0) * 3.0
+                a = x * 3.0
             with tf.device("/cpu:0"):
                 b = a + 1.0
             with tf.Session(server.target) as sess:
                 assert [d.name[-5:] for d in sess.list_devices()] == ["CPU:0", "CPU:1"]
                 metadata = tf.RunMetadata()
                 options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
-                assert sess.run([b, a], options=options, run_metadata=metadata) == [7, 6]
+                assert sess.run([b, a], {x: 2.0}, options=options, run_metadata=metadata) == [7, 6]
                 assert {d.device[-5:] for d in metadata.step_stats.dev_stats} >= {"CPU:0", "CPU:1"}
     finally:
         server.stop()
@@ -245,3 +246,18 @@ def test_a_forked_child_is_told_and_may_start_anew():
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
             assert here.run(c) == alone.run(c) == 5
     server.stop()
+
+
+def test_a_session_names_the_cluster_of_its_master_or_is_told():
+    server = tf.train.Server.create_local_server()
+    try:
+        for address, works in ((server.target[6:], False), ("localhost:0", True)):
+            config = tf.ConfigProto(cluster_def=tf.train.ClusterSpec({"local": [address]}).as_cluster_def())
+            with tf.Graph().as_default(), tf.Session(server.target, config=config) as sess:
+                if works:
+                    assert sess.run(tf.constant(1)) == 1
+                else:
+                    with pytest.raises(tf.errors.UnimplementedError, match="cannot bring a cluster of its own"):
+                        sess.run(tf.constant(1))
+    finally:
+        server.stop()
