@@ -331,14 +331,15 @@ def test_full_trace(session):
 
 def test_a_transfer_shows_in_the_trace(remote):
     with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [])
         with tf.device("/job:ps/task:0"):
-            a = tf.ones([1000]) * 2.0
+            a = tf.ones([1000]) * x
         with tf.device("/job:worker/task:0"):
             b = tf.reduce_sum(a)
         with tf.Session(remote.target("worker")) as sess:
             metadata = tf.RunMetadata()
             options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
-            assert sess.run(b, options=options, run_metadata=metadata) == 2000
+            assert sess.run(b, {x: 2.0}, options=options, run_metadata=metadata) == 2000
     assert {d.device.split("/device")[0] for d in metadata.step_stats.dev_stats} == {
         "/job:ps/replica:0/task:0",
         "/job:worker/replica:0/task:0",
