@@ -292,6 +292,7 @@ from dtfzmq.ops.segments import (
     unsorted_segment_sum,
 )
 from dtfzmq.ops.set_ops import edit_distance
+from dtfzmq.ops.reverse_sequence import reverse_sequence
 from dtfzmq.ops.sets import (
     bincount,
     confusion_matrix,

@@ -1,5 +1,14 @@
 """``tf.nn``: public names alone."""
 
+from dtfzmq.compat import rnn_cell
+from dtfzmq.layers.rnn import (
+    bidirectional_dynamic_rnn,
+    dynamic_rnn,
+    raw_rnn,
+    static_bidirectional_rnn,
+    static_rnn,
+    static_state_saving_rnn,
+)
 from dtfzmq.ops.batch_norm import fused_batch_norm
 from dtfzmq.ops.blocks import depth_to_space, space_to_batch, space_to_depth, with_space_to_batch
 from dtfzmq.ops.candidates import (
@@ -35,6 +44,7 @@ from dtfzmq.ops.conv_layers import (
     separable_conv2d,
 )
 from dtfzmq.ops.elementwise import sigmoid, tanh
+from dtfzmq.ops.embedding import embedding_lookup_sparse, safe_embedding_lookup_sparse
 from dtfzmq.ops.matmul import l2_loss
 from dtfzmq.ops.nn import (
     batch_normalization,

@@ -29,6 +29,7 @@ from dtfzmq.ops import (
     diag,
     einsum,
     elementwise,
+    embedding,
     flow_grad,
     gradients,
     grouping,
@@ -57,6 +58,7 @@ from dtfzmq.ops import (
     random,
     reductions,
     resize,
+    reverse_sequence,
     running,
     sampled_losses,
     segments,
@@ -141,6 +143,7 @@ FAMILIES: Final = (
     matrix_functions,
     signal,
     running,
+    reverse_sequence,
 )
 
 
@@ -198,10 +201,11 @@ _NAMESPACES: Final[dict[str, tuple[Any, ...]]] = {
         py_func,
         matrix_functions,
         running,
+        reverse_sequence,
     ),
     "math": (reductions, math, elementwise, complex, special, segments, sorting, sets, matrix_functions, running),
     "bitwise": (math, bitwise_ops),
-    "nn": (nn, conv_layers, pooling, blocks, batch_norm, normalization, patches, candidates, sampled_losses),
+    "nn": (nn, conv_layers, pooling, blocks, batch_norm, normalization, patches, candidates, sampled_losses, embedding),
     "losses": (losses,),
     "image": (patches, resize, image, image_color, image_files, image_measures, random),
     "linalg": (diag, linalg, decompositions, einsum, matrix_functions),
