@@ -8,7 +8,8 @@ import pytest
 from dtfzmq.base import errors
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Graph
-from dtfzmq.ops import candidates, nn, sampled_losses
+from dtfzmq.graph.sparse import SparseTensor
+from dtfzmq.ops import candidates, embedding, nn, sampled_losses
 from dtfzmq.ops.constants import constant
 from dtfzmq.ops.gradients import gradients
 from tests.kit.evaluate import Env, evaluate
@@ -163,3 +164,41 @@ def test_embeddings_in_parts_are_the_whole_table(strategy, limit):
         got = nn.embedding_lookup(parts, ids, partition_strategy=strategy, max_norm=limit)
         assert got.shape.as_list() == [2, 3, 3]
         np.testing.assert_allclose(evaluate(got), want)
+
+
+def _sparse(indices, values, shape):
+    return SparseTensor(np.array(indices), np.array(values), np.array(shape))
+
+
+@pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_sparse_rows_are_combined(combiner, weighted):
+    table, where = RNG.standard_normal((6, 4)), [[0, 0], [0, 2], [1, 1], [2, 0], [2, 1]]
+    ids, weights = np.array([1, 3, 0, 5, 2]), np.array([0.5, 2.0, 1.0, 0.3, 1.2]) if weighted else np.ones(5)
+    want = np.zeros((3, 4))
+    for row in range(3):
+        mine = [i for i, at in enumerate(where) if at[0] == row]
+        over = {"sum": 1, "mean": weights[mine].sum(), "sqrtn": np.sqrt((weights[mine] ** 2).sum())}[combiner]
+        want[row] = weights[mine] @ table[ids[mine]] / over
+    with Graph().as_default():
+        shares = _sparse(where, weights, [3, 3]) if weighted else None
+        given = _sparse(where, ids, [3, 3])
+        whole = embedding.embedding_lookup_sparse(table, given, shares, combiner=combiner)
+        parts = embedding.embedding_lookup_sparse([table[::2], table[1::2]], given, shares, combiner=combiner)
+        for got in evaluate([whole, parts]):
+            np.testing.assert_allclose(got, want)
+
+
+def test_rows_without_ids_are_safe():
+    table, where = RNG.standard_normal((6, 4)), [[0, 0, 0], [0, 0, 1], [1, 1, 0]]
+    with Graph().as_default():
+        ids = _sparse(where, [1, -2, 3], [2, 2, 3])
+        zeros = embedding.safe_embedding_lookup_sparse([table], ids)
+        fifth = embedding.safe_embedding_lookup_sparse([table], ids, default_id=5)
+        none, some = evaluate([zeros, fifth])
+        np.testing.assert_allclose(none, [[table[1], np.zeros(4)], [np.zeros(4), table[3]]])
+        np.testing.assert_allclose(some, [[table[1], table[5]], [table[5], table[3]]])
+        with pytest.raises(TypeError, match="sp_ids must be SparseTensor"):
+            embedding.embedding_lookup_sparse(table, np.array([1]), None)
+        with pytest.raises(ValueError, match="combiner must be one of"):
+            embedding.embedding_lookup_sparse(table, ids, None, combiner="most")
