@@ -133,6 +133,7 @@ def fixture_seeds(request: pytest.FixtureRequest) -> range:
     return range(one, one + 1) if one is not None else range(request.config.getoption("--seeds"))
 
 
+@pytest.mark.timeout(900)
 def test_steps_under_faults(seeds: range) -> None:
     for seed in seeds:
         try:
@@ -161,6 +162,7 @@ def test_steps_under_faults(seeds: range) -> None:
             assert COUNTS[kind] > 0, kind
 
 
+@pytest.mark.timeout(900)
 def test_a_step_runs_once_however_often_its_lanes_end(seeds: range) -> None:
     for seed in seeds:
         count_under_ending_lanes(seed)
