@@ -190,6 +190,19 @@ class OpDef:
     holds: bool = False
     builder: Callable[..., Any] | None = None
 
+    @property
+    def elementwise(self) -> bool:
+        """True if each element of the result depends on the elements at its place in the inputs, and nothing else.
+
+        That is what ``out`` and ``inplace`` mean together with one of the shape rules of element-wise ops.
+        """
+        return self.out and bool(self.inplace) and self.shape in ELEMENTWISE
+
+
+#: Shape rules of element-wise ops; shape_rules enters them.
+ELEMENTWISE: set[Callable[[Any], list[Any]]] = set()
+#: Attribute of a node whose result is computed by its only reader (see plan/optimize/chains).
+INLINE = "_inline"
 
 _TABLE: dict[str, OpDef] = {}
 

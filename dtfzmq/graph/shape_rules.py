@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dtfzmq.base import shapes
 from dtfzmq.base.shapes import TensorShape
+from dtfzmq.graph import opdef
 from dtfzmq.graph.tensor import Operation
 
 
@@ -38,3 +39,6 @@ def broadcast(op: Operation) -> list[TensorShape]:
 def from_attr(op: Operation) -> list[TensorShape]:
     """The attribute ``shape``."""
     return [shapes.as_shape(op.attrs["shape"])]
+
+
+opdef.ELEMENTWISE.update((same, broadcast))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dtfzmq.base import errors, names
+from dtfzmq.graph import opdef
 from dtfzmq.graph.node import Node
 from dtfzmq.plan import flow
 
@@ -139,6 +140,7 @@ _SPLIT: list[tuple[str, Rule]] = [
 RULES: dict[str, list[tuple[str, Rule]]] = {
     "prune": _ALWAYS,
     "place": [*_ALWAYS, ("every node has a full device", _placed)],
+    "optimize": [*_ALWAYS, ("every node has a full device", _placed)],
     "partition": [*_ALWAYS, *_SPLIT, ("every node is on this task", _one_task)],
     "device": [*_ALWAYS, *_SPLIT, ("every node is on this device", _one_device)],
 }
@@ -160,11 +162,37 @@ def check(stage: str, nodes: Sequence[Node]) -> None:
 
 
 def verify(stage: str, nodes: Sequence[Node]) -> None:
-    """Hold `nodes`, those of subgraphs too, against the rules of `stage`. Raises InternalError for the first breach."""
-    for rule, breaks in RULES[stage]:
+    """Hold `nodes`, those of subgraphs too, against the rules of `stage`. Raises InternalError for the first breach.
+
+    What follows the first word of `stage` says more of it: which pass of several.
+    """
+    for rule, breaks in RULES[stage.partition(" ")[0]]:
         bad = breaks(nodes)
         if bad:
             raise errors.InternalError(None, None, f"After {stage}: node '{bad[0]}' breaks the rule \"{rule}\".")
     for n in nodes:
         for attr in flow.SUBGRAPHS.get(n.op, ()):
             verify(stage, n.attrs[attr].nodes)
+
+
+def lasting(nodes: Sequence[Node], keep: frozenset[int]) -> frozenset[str] | None:
+    """Names that no pass of optimize may lose: of kept and stateful nodes, targets and ends. None: not checked."""
+    if not _state["on"]:
+        return None
+    read = {s for n in nodes for s in [*[s for s, _ in n.inputs], *n.control]}
+    stay = (n.name for i, n in enumerate(nodes) if i in keep or i not in read or n.op == "_Arg" or _has_effects(n))
+    return frozenset(stay)
+
+
+def check_lasting(stage: str, names: frozenset[str] | None, nodes: Sequence[Node]) -> None:
+    """Raise InternalError if one of `names`, as `lasting` gave them, is missing among `nodes`."""
+    missing = sorted((names or frozenset()) - {n.name for n in nodes})
+    if missing:
+        raise errors.InternalError(
+            None, None, f"After {stage}: node '{missing[0]}' is lost, which has effects or is asked for."
+        )
+
+
+def _has_effects(node: Node) -> bool:
+    definition = opdef.find(node.op)
+    return definition is None or definition.stateful or definition.start is not None

@@ -14,6 +14,7 @@ from dtfzmq.graph.node import Node, Subgraph
 from dtfzmq.graph.opdef import OpDef
 from dtfzmq.runtime import plan as code
 from dtfzmq.runtime.cells import thread_state
+from dtfzmq.runtime.chains import Chain, ends_of
 from dtfzmq.runtime.flow import If, While
 from dtfzmq.runtime.kernel_env import KernelEnv
 from dtfzmq.runtime.plan import Instruction, Plan
@@ -102,6 +103,11 @@ class _Compiler:
         self.segment_of: list[int] = []
         self._cut()
         self.values: list[list[_Value]] = [[_Value() for _ in node.dtypes] for node in nodes]
+        # By node that a later one computes: the last of its chain. By that: the others, in order.
+        self.ends = ends_of(nodes, self.definitions, self.segment_of)
+        self.chains: dict[int, list[int]] = {}
+        for i in sorted(self.ends):
+            self.chains.setdefault(self.ends[i], []).append(i)
         self._trace_uses()
         self.emitted: list[list[Instruction]] = [[] for _ in plan.waits]
         self.pools: list[list[int]] = [[] for _ in plan.waits]
@@ -210,7 +216,7 @@ class _Compiler:
             for s in [*[s for s, _ in node.inputs], *node.control]:
                 if s in numbers:
                     waits[here].add((True, numbers[s]))
-                elif segment_of[s] != here and self.nodes[s].op not in ("Const", "_Arg"):
+                elif segment_of[s] != here and (self.nodes[s].control or self.nodes[s].op not in ("Const", "_Arg")):
                     waits[here].add((False, segment_of[s]))
         dependents: list[list[int]] = [[] for _ in numbers]
         followers: list[list[int]] = [[] for _ in range(count)]
@@ -225,13 +231,14 @@ class _Compiler:
         values, segment_of = self.values, self.segment_of
         for i, node in enumerate(self.nodes):
             segment = segment_of[i]
+            last = self.ends.get(i, i)
             for s, out in node.inputs:
                 value = values[s][out]
                 if value.segment == -1:
                     value.segment = segment
                 elif value.segment != segment:
                     value.segment = -2
-                value.last = i
+                value.last = max(value.last, last)
                 if node.op == "_Retval" and not node_reads(self.nodes[s], out):
                     value.fixed = True
             if node.op == "Const":
@@ -258,6 +265,11 @@ class _Compiler:
             return
         segment = self.segment_of[i]
         out_code = self.emitted[segment]
+        if i in self.ends:
+            return
+        kernel = self.kernels[i]
+        if i in self.chains:
+            node, kernel = self._chain(i)
         ins, dying = self._inputs(i, node, segment, out_code)
         if op == "_Retval":
             slot = ins[0]
@@ -272,7 +284,7 @@ class _Compiler:
             self._emit_send(i, node, segment, ins, dying)
             return
         values = self.values[i]
-        over = self._over(i, node, dying) if len(values) == 1 and op != "While" and op != "If" else -1
+        over = self._over(i, node, dying) if len(values) == 1 and kernel is self.kernels[i] else -1
         outs: list[int] = []
         unread: list[int] = []
         left = list(dict.fromkeys(dying.values()))
@@ -287,27 +299,19 @@ class _Compiler:
                 unread.append(slot)
         free = left + unread
         self.pools[segment].extend(free)
-        out_code.append(self._instruction(i, node, ins, outs, tuple(free) or None, over))
+        out_code.append(code.encoded(kernel, node, ins, outs, tuple(free) or None, over))
 
-    def _instruction(
-        self, i: int, node: Node, ins: list[int], outs: list[int], free: tuple[int, ...] | None, over: int
-    ) -> Instruction:
-        fn, name = self.kernels[i], node.name
-        if node.op in ("If", "While"):
-            return code.FLOW_NOW, fn, tuple(ins), None, tuple(outs), free, name
-        if not outs:
-            return code.EFFECT, fn, tuple(ins), None, None, free, name
-        if len(outs) > 1:
-            return code.SPREAD, fn, tuple(ins), None, tuple(outs), free, name
-        out = outs[0]
-        if len(ins) == 2:
-            kind = code.BINARY if over < 0 else code.OVER_LEFT if over == 0 else code.OVER_RIGHT
-            return kind, fn, ins[0], ins[1], out, free, name
-        if len(ins) == 1:
-            return code.UNARY if over < 0 else code.OVER, fn, ins[0], None, out, free, name
-        if not ins:
-            return code.NULLARY, fn, None, None, out, free, name
-        return code.CALL, fn, tuple(ins), None, out, free, name
+    def _chain(self, i: int) -> tuple[Node, Chain]:
+        """The nodes that node i computes with itself, as one node, and its kernel."""
+        nodes, members = self.nodes, [*self.chains[i], i]
+        inside = set(members)
+        edges = dict.fromkeys(e for k in members for e in nodes[k].inputs if e[0] not in inside)
+        number: dict[tuple[int, int], int] = {edge: n for n, edge in enumerate(edges)}
+        for k in members:
+            number[k, 0] = len(number)
+        sources = [tuple([number[e] for e in nodes[k].inputs]) for k in members]
+        kernel = Chain([nodes[k] for k in members], [self.kernels[k] for k in members], sources, len(edges))
+        return nodes[i].moved(tuple(edges), nodes[i].control), kernel
 
     def _emit_constant(self, i: int, node: Node) -> None:
         value = node.attrs["value"]
@@ -357,7 +361,7 @@ class _Compiler:
     def _over(self, i: int, node: Node, dying: dict[int, int]) -> int:
         """The input over which the result may be written, if nobody else turns out to have it; or -1."""
         definition = self.definitions[i]
-        if definition is None or not definition.out or not definition.inplace or len(node.inputs) > 2:
+        if definition is None or not definition.out or len(node.inputs) > 2:
             return -1
         result = node.dtypes[0]
         for position in definition.inplace:

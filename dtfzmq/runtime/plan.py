@@ -10,6 +10,7 @@ nodes depend on, which wait for a part of the same, have run.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +18,9 @@ from typing import Any
 import numpy as np
 
 from dtfzmq.base import clock, errors
+from dtfzmq.graph.node import Node
 from dtfzmq.runtime.cells import Busy
+from dtfzmq.runtime.chains import OPERATORS, Chain
 
 Instruction = tuple[int, Any, Any, Any, Any, Any, str]
 
@@ -131,6 +134,32 @@ class Plan:
         return [slots[slot] for slot, _ in self.fetches]
 
 
+def encoded(
+    fn: Any, node: Node, ins: list[int], outs: list[int], free: tuple[int, ...] | None, over: int
+) -> Instruction:
+    """The instruction of a kernel, or of an If or While, that runs at once.
+
+    `over`: the input over which it may write, or -1.
+    """
+    name = node.name
+    if node.op in ("If", "While"):
+        return FLOW_NOW, fn, tuple(ins), None, tuple(outs), free, name
+    if not outs:
+        return EFFECT, fn, tuple(ins), None, None, free, name
+    if len(outs) > 1:
+        return SPREAD, fn, tuple(ins), None, tuple(outs), free, name
+    out = outs[0]
+    if len(ins) == 2:
+        if over >= 0:
+            return OVER_LEFT if over == 0 else OVER_RIGHT, fn, ins[0], ins[1], out, free, name
+        return BINARY, OPERATORS.get(fn, fn), ins[0], ins[1], out, free, name
+    if len(ins) == 1:
+        return UNARY if over < 0 else OVER, fn, ins[0], None, out, free, name
+    if not ins:
+        return NULLARY, fn, None, None, out, free, name
+    return CALL, fn, tuple(ins), None, out, free, name
+
+
 def suits(x: Any, y: Any) -> bool:
     """True if nobody else has the array `x`, so that a kernel may write over it a result shaped like `x` and `y`."""
     if y is not None and x.shape != y.shape and y.shape != ():
@@ -156,7 +185,8 @@ def interpret(code: list[Instruction], slots: list[Any], frame: Any) -> None:
     """
     array = np.ndarray
     count = sys.getrefcount
-    instruction = None
+    quick = OPERATORS.get
+    instruction: Any = None
     try:
         for instruction in code:
             kind, fn, a, b, out, free, _ = instruction
@@ -171,21 +201,21 @@ def interpret(code: list[Instruction], slots: list[Any], frame: Any) -> None:
                 if type(x) is array and count(x) == _LONE and suits(x, slots[b]):
                     slots[out] = fn(x, slots[b], out=x)
                 else:
-                    slots[out] = fn(x, slots[b])
+                    slots[out] = quick(fn, fn)(x, slots[b])
                 del x
             elif kind == 4:
                 x = slots[b]
                 if type(x) is array and count(x) == _LONE and suits(x, slots[a]):
                     slots[out] = fn(slots[a], x, out=x)
                 else:
-                    slots[out] = fn(slots[a], x)
+                    slots[out] = quick(fn, fn)(slots[a], x)
                 del x
             elif kind == 5:
                 x = slots[a]
                 if type(x) is array and count(x) == _LONE and suits(x, None):
                     slots[out] = fn(x, out=x)
                 else:
-                    slots[out] = fn(x)
+                    slots[out] = quick(fn, fn)(x)
                 del x
             elif kind == 6:
                 slots[out] = fn()
@@ -219,7 +249,14 @@ def interpret_traced(code: list[Instruction], slots: list[Any], frame: Any) -> N
     """`interpret` that tells the step's trace when each instruction began and how long it took."""
     run = frame.run
     trace, device = run.ctx.trace, run.plan.device
-    for instruction in code:
+
+    def tell(name: str, start: float, seconds: float) -> None:
+        trace.append((device, name, start, seconds))
+
+    for one in code:
+        if type(one[1]) is Chain:
+            interpret([(one[0], functools.partial(one[1].traced, tell), *one[2:])], slots, frame)
+            continue
         start = clock.perf()
-        interpret([instruction], slots, frame)
-        trace.append((device, instruction[6], start, clock.perf() - start))
+        interpret([one], slots, frame)
+        tell(one[6], start, clock.perf() - start)

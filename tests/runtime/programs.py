@@ -128,10 +128,14 @@ class Program:
             elif kind < 0.36 and refs:
                 values.append(b.add("Identity", [rng.choice(refs)], device=self.device()))
             else:
-                op = rng.choice(["Add", "Sub", "Maximum"])
-                control = [rng.choice(values)[0]] if rng.random() < 0.2 else []
-                sources = rng.choice(values), rng.choice(values)
-                values.append(b.binary(op, *sources, device=self.device(), control=control))
+                self._compute(b, values)
+
+    def _compute(self, b: Builder, values: list[Edge]) -> None:
+        rng = self.rng
+        op = rng.choice(["Add", "Sub", "Maximum"])
+        control = [rng.choice(values)[0]] if rng.random() < 0.2 else []
+        sources = rng.choice(values), rng.choice(values)
+        values.append(b.binary(op, *sources, device=self.device(), control=control))
 
     def _captured(self, values: Sequence[Edge], refs: Sequence[Edge]) -> tuple[list[Edge], list[DType]]:
         chosen = self.rng.sample(list(values), min(len(values), 3))
@@ -178,6 +182,35 @@ class Program:
             body.ret(rng.choice(mine))  # saved
         index = b.loop(start, captures, cond, body, [F] * len(start), device=rng.choice(["", self.device()]))
         values.extend((index, j) for j in range(len(start)))
+
+
+class Wasteful(Program):
+    """A program with much that can be left out: repetitions, neutral elements, constants, chains."""
+
+    def _compute(self, b: Builder, values: list[Edge]) -> None:
+        rng = self.rng
+        kind = rng.randrange(7)
+        x = rng.choice(values)
+        device = b.nodes[x[0]].device or self.device()
+        if kind == 0:
+            for _ in range(2):
+                values.append(b.binary("Maximum", x, values[0], device))
+        elif kind == 1:
+            neutral = b.const(rng.choice([1.0, 1.0, 2.0]), device)
+            values.append(b.binary("Mul", *rng.sample([x, neutral], 2), device))
+        elif kind == 2:
+            op, zero = rng.choice([("Sub", 0.0), ("Add", -0.0)])
+            values.append(b.binary(op, x, b.const(zero, device), device))
+        elif kind == 3:
+            values.append(b.add("Neg", [b.add("Neg", [x], device=device)], device=device))
+        elif kind == 4:
+            values.append(b.add("Identity", [x], device=device, control=[rng.choice(values)[0]][: rng.randrange(2)]))
+        elif kind == 5:
+            for _ in range(rng.randint(2, 5)):
+                x = b.binary(rng.choice(["Add", "Sub", "Minimum"]), x, rng.choice([x, values[0]]), device)
+            values.append(x)
+        else:
+            super()._compute(b, values)
 
 
 def stripped(nodes: Sequence[Node]) -> list[Node]:

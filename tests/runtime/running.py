@@ -79,10 +79,12 @@ def env() -> KernelEnv:
 class Started:
     """A run on a virtual loop, and what became of it."""
 
-    def __init__(self, plan: Plan, feeds: Any = (), on_fetch: Any = None, busy_s: float = 0.0) -> None:
+    def __init__(
+        self, plan: Plan, feeds: Any = (), on_fetch: Any = None, busy_s: float = 0.0, trace: list[Any] | None = None
+    ) -> None:
         self.loop = SimLoop()
         plan.busy_s = busy_s
-        self.ctx = StepContext(1, self.loop, self.loop, Exchange())
+        self.ctx = StepContext(1, self.loop, self.loop, Exchange(), trace=trace)
         self.ends: list[tuple[Any, Any]] = []
         run = Run(plan, self.ctx, feeds, lambda results, error: self.ends.append((results, error)), on_fetch)
         run.start()

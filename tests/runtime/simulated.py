@@ -15,6 +15,8 @@ from dtfzmq.base import errors, names
 from dtfzmq.base.loop import Timer
 from dtfzmq.graph.node import Node
 from dtfzmq.plan.devices import DeviceTable
+from dtfzmq.plan.optimize.passes import Options
+from dtfzmq.plan.optimize.run import optimize
 from dtfzmq.plan.part import Part
 from dtfzmq.plan.partition import partition_by_device, partition_by_task
 from dtfzmq.plan.place import Placer
@@ -198,9 +200,20 @@ class _Link:
 
 
 class Cluster:
-    """Tasks "/job:J/task:N" with one graph. `busy_s`: what plans are taken to need, which decides where they run."""
+    """Tasks "/job:J/task:N" with one graph. `busy_s`: what plans are taken to need, which decides where they run.
 
-    def __init__(self, jobs: dict[str, int], devices: int = 1, soft: bool = False, seed: int | None = None) -> None:
+    Graphs are optimized if `optimizer` says how.
+    """
+
+    def __init__(
+        self,
+        jobs: dict[str, int],
+        devices: int = 1,
+        soft: bool = False,
+        seed: int | None = None,
+        optimizer: Options | None = None,
+    ) -> None:
+        self.optimizer = optimizer
         self.loop: Any = SimLoop()
         self.runner: Any = self.loop
         self.tasks: dict[str, Task] = {}
@@ -230,7 +243,8 @@ class Cluster:
     ) -> list[Part]:
         pruned = prune(self.nodes, feeds, fetches, targets)
         self.placer.place(pruned)
-        return partition_by_task(pruned.nodes, self.home, lambda device: 7)
+        nodes = pruned.nodes if self.optimizer is None else optimize(pruned.nodes, self.optimizer)
+        return partition_by_task(nodes, self.home, lambda device: 7)
 
     def run(
         self,

@@ -1,0 +1,466 @@
+"""Each pass of optimize: what it leaves out, what it leaves alone; and that nothing computes another result."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dtfzmq.base import dtypes, errors
+from dtfzmq.base.dtypes import DType
+from dtfzmq.graph import opdef
+from dtfzmq.graph.node import Node
+from dtfzmq.plan.optimize import run
+from dtfzmq.plan.optimize.passes import Options
+from dtfzmq.plan.optimize.run import optimize, options_of
+from dtfzmq.plan.prune import prune
+from tests.runtime import running  # noqa: F401  (declares test ops)
+from tests.runtime.programs import Builder, Edge, F, Wasteful, stripped
+from tests.runtime.simulated import Cluster
+
+D = "/job:a/replica:0/task:0/device:CPU:0"
+OTHER = "/job:b/replica:0/task:0/device:CPU:0"
+A, B, C = "/job:a/task:0", "/job:b/task:0", "/job:b/task:1"
+PLACES = [f"{task}/cpu:{k}" for task in (A, B, C) for k in range(2)]
+ALL = Options()
+
+
+def only(*names: str) -> Options:
+    return Options(frozenset(names))
+
+
+def optimized(b: Builder, fetches: list[Edge], options: Options = ALL, targets: list[int] | None = None) -> list[Node]:
+    return optimize(prune(b.nodes, [], fetches, targets or []).nodes, options)
+
+
+def names(nodes: list[Node]) -> list[str]:
+    return [node.name for node in nodes]
+
+
+def by_name(nodes: list[Node], name: str) -> Node:
+    (found,) = [node for node in nodes if node.name == name]
+    return found
+
+
+# -- folding ----------------------------------------------------------------------------------------------------------
+
+
+def test_operations_over_constants_become_constants() -> None:
+    b = Builder()
+    two = b.const([1.0, 2.0], D)
+    total = b.binary("Add", two, two, D, name="total")
+    product = b.binary("Mul", total, b.const(3.0, D), D, name="product")
+    out = b.binary("Sub", product, b.placeholder(D, name="x"), D, name="out")
+    nodes = optimized(b, [out], only("folding"))
+    assert [n.op for n in nodes] == ["Const", "Placeholder", "Sub", "_Retval"]
+    folded = by_name(nodes, "product")
+    assert folded.device == D and folded.attrs["value"].tolist() == [6.0, 12.0]
+    assert folded.attrs["dtype"] is F and folded.dtypes == (F,)
+
+
+def test_a_fetched_operation_is_folded_under_its_name() -> None:
+    b = Builder()
+    out = b.binary("Add", b.const(1.0, D), b.const(2.0, D), D, name="sum")
+    nodes = optimized(b, [out])
+    assert [(n.name, n.op) for n in nodes][:1] == [("sum", "Const")]
+    assert nodes[0].attrs["value"] == 3.0
+
+
+def test_a_target_is_not_folded() -> None:
+    b = Builder()
+    out = b.binary("Add", b.const(1.0, D), b.const(2.0, D), D, name="sum")
+    assert by_name(optimized(b, [], targets=[out[0]]), "sum").op == "Add"
+
+
+def test_random_numbers_waits_and_failures_are_not_folded() -> None:
+    b = Builder()
+    one = b.const(1.0, D)
+    fails = b.add("TestFail", [one], device=D, name="fails")
+    shape = b.const([2], D, dtypes.int32)
+    rand = b.add("RandomUniform", [shape], (F,), D, name="rand", seed=0, seed2=0, dtype=F)
+    waits = b.binary("Add", one, one, D, name="waits", control=[rand[0]])
+    fetches = [b.binary("Add", x, one, D) for x in (fails, rand, waits)]
+    assert {"fails", "rand", "waits"} <= set(names(optimized(b, fetches)))
+    with pytest.raises(errors.OpError, match=r"\{\{node fails\}\}"):
+        cluster(b.nodes).run([fetches[0]])
+
+
+def test_large_results_stay_operations() -> None:
+    def fill(size: int, limit: int = 0) -> str:
+        b = Builder()
+        made = b.add("Fill", [b.const([size], D, dtypes.int64), b.const(1.0, D)], device=D, name="fill")
+        return by_name(optimized(b, [b.add("Neg", [made], device=D)], Options(max_folded=limit)), "fill").op
+
+    assert fill(10**13) == "Fill"  # would not fit into memory: its size is known before
+    assert fill(100_000) == "Fill"
+    b = Builder()
+    x = b.const(np.ones(20_000), D)
+    nodes = optimized(b, [b.add("Neg", [b.add("Neg", [x], device=D, name="inner")], device=D)], only("folding"))
+    assert [n.op for n in nodes] == ["Const", "_Retval"]  # no larger than what it replaces
+    b = Builder()
+    made = b.add("Fill", [b.const([100], D, dtypes.int32), b.const(1.0, D)], device=D, name="fill")
+    out = b.binary("Add", made, b.placeholder(D), D)
+    assert by_name(optimized(b, [out], Options(max_folded=799)), "fill").op == "Fill"
+    assert by_name(optimized(b, [out], Options(max_folded=800)), "fill").op == "Const"
+
+
+def test_what_waited_for_constants_does_not_wait() -> None:
+    b = Builder()
+    one = b.const(1.0, D)
+    out = b.binary("Add", one, one, D, control=[one[0]], name="sum")
+    assert by_name(optimized(b, [b.binary("Add", out, b.placeholder(D), D)]), "sum").op == "Const"
+
+
+# -- identities -------------------------------------------------------------------------------------------------------
+
+
+def kept_middle(op: str, *inputs: Any, dtype: DType = F, **more: Any) -> bool:
+    """Whether the node between a placeholder "x" and a fetched Neg stays; "x" among the inputs stands for the former."""
+    b = Builder()
+    x = b.placeholder(D, dtype, name="x")
+    sources = [x if value == "x" else b.const(value, D, more.get("second", dtype)) for value in inputs]
+    more.pop("second", None)
+    middle = b.add(op, sources, (dtype,), D, name="middle", **more)
+    nodes = optimized(b, [b.add("Neg", [middle], (dtype,), D)], only("identities"))
+    if "middle" not in names(nodes):
+        assert [n.op for n in nodes] == ["Placeholder", "Neg", "_Retval"]
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs"),
+    [
+        ("Identity", ["x"]), ("StopGradient", ["x"]), ("Mul", ["x", 1.0]), ("Mul", [1.0, "x"]), ("RealDiv", ["x", 1.0]),
+        ("Add", ["x", -0.0]), ("Add", [-0.0, "x"]), ("Sub", ["x", 0.0]),
+    ],
+)  # fmt: skip
+def test_operations_that_change_nothing_are_left_out(op: str, inputs: list[Any]) -> None:
+    assert not kept_middle(op, *inputs)
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs"),
+    [
+        ("Mul", ["x", 2.0]), ("Mul", ["x", [1.0]]), ("Mul", ["x", math.nan]), ("RealDiv", [1.0, "x"]),
+        # A negative zero would become a positive one.
+        ("Add", ["x", 0.0]), ("Sub", ["x", -0.0]), ("Sub", [0.0, "x"]), ("Neg", ["x"]),
+    ],
+)  # fmt: skip
+def test_operations_that_may_change_something_stay(op: str, inputs: list[Any]) -> None:
+    assert kept_middle(op, *inputs)
+
+
+def test_integers_have_one_zero() -> None:
+    assert not kept_middle("Add", "x", 0, dtype=dtypes.int32)
+    assert not kept_middle("Cast", "x", dtype=dtypes.int32, DstT=dtypes.int32)
+
+
+def test_a_cast_to_another_type_stays() -> None:
+    b = Builder()
+    x = b.placeholder(D, dtypes.int32)
+    out = b.add("Neg", [b.add("Cast", [x], (F,), D, name="cast", DstT=F)], device=D)
+    assert "cast" in names(optimized(b, [out]))
+
+
+def test_what_undoes_the_operation_before_is_left_out_with_it() -> None:
+    b = Builder()
+    x = b.placeholder(D)
+    perm, back, other = ([2, 0, 1], [1, 2, 0], [0, 2, 1])
+    p, q, r = (b.const(v, D, dtypes.int32) for v in (perm, back, other))
+    first = b.add("Transpose", [x, p], device=D)
+    there = b.add("Transpose", [first, q], device=D)
+    elsewhere = b.add("Transpose", [first, r], device=D, name="elsewhere")
+    twice = b.add("Neg", [b.add("Neg", [there], device=D)], device=D)
+    nodes = optimized(b, [b.add("Exp", [twice], device=D)])
+    assert [n.op for n in nodes] == ["Placeholder", "Exp", "_Retval"]
+    assert "elsewhere" in names(optimized(b, [b.add("Exp", [elsewhere], device=D)]))
+
+
+def test_an_identity_stays_where_it_is_asked_for_waits_reads_or_moves() -> None:
+    b = Builder()
+    x = b.placeholder(D)
+    variable = b.variable("v", D)
+    asked = b.add("Identity", [x], device=D, name="asked")
+    waits = b.add("Identity", [x], device=D, name="waits", control=[variable[0]])
+    reads = b.add("Identity", [variable], device=D, name="reads")
+    moves = b.add("Identity", [x], device=OTHER, name="moves")
+    target = b.add("Identity", [x], device=D, name="target")
+    out = b.add("AddN", [waits, reads, moves, asked], device=D, N=4, T=F)
+    stay = {"asked", "waits", "reads", "moves", "target"}
+    assert stay <= set(names(optimized(b, [out, asked], targets=[target[0]])))
+
+
+def test_who_waits_for_what_is_left_out_waits_for_its_source() -> None:
+    b = Builder()
+    queue = b.add("TestCall", [b.placeholder(D)], device=D, name="queue")
+    same = b.add("Identity", [queue], device=D, name="same")
+    after = b.add("Neg", [b.placeholder(D)], device=D, control=[same[0]], name="after")
+    nodes = optimized(b, [after])
+    assert names(nodes).count("same") == 0
+    assert [nodes[s].name for s in by_name(nodes, "after").control] == ["queue"]
+
+
+# -- common subexpressions --------------------------------------------------------------------------------------------
+
+
+def test_equal_operations_are_computed_once() -> None:
+    b = Builder()
+    x = b.placeholder(D)
+    sums = [b.binary("Add", x, b.const(1.5, D), D, name=f"sum{k}") for k in range(3)]
+    out = b.add("AddN", [b.add("Exp", [s], device=D) for s in sums], device=D, N=3, T=F)
+    nodes = optimized(b, [out], only("common"))
+    assert [n.op for n in nodes] == ["Placeholder", "Const", "Add", "Exp", "AddN", "_Retval"]
+    assert "sum0" in names(nodes) and nodes[4].inputs == ((3, 0),) * 3
+
+
+def test_operations_that_differ_are_not_merged() -> None:
+    b = Builder()
+    x, y = b.placeholder(D), b.placeholder(D)
+    variable = b.variable("v", D)
+    one = b.const(1.0, D)
+    pairs = [
+        (b.binary("Sub", x, y, D), b.binary("Sub", y, x, D)),
+        (b.add("Exp", [x], device=D), b.add("Exp", [x], device=OTHER)),
+        (b.add("Exp", [y], device=D), b.add("Exp", [y], device=D, control=[variable[0]])),
+        (b.add("Identity", [variable], device=D), b.add("Identity", [variable], device=D)),
+        (b.const(1.0, D, dtypes.float32), b.const(1.0, D, dtypes.int32)),
+        (b.add("Cast", [x], (dtypes.int32,), D, DstT=dtypes.int32), b.add("Cast", [x], (dtypes.int64,), D, DstT=dtypes.int64)),
+        (b.const(0.0, D), b.const(-0.0, D)),
+        (b.add("TestGate", [one], device=D), b.add("TestGate", [one], device=D)),
+    ]
+    uses = [b.add("TestTwo", [source], (b.nodes[source[0]].dtypes[0],) * 2, D) for pair in pairs for source in pair]
+    before = {b.nodes[s].name for pair in pairs for s, _ in pair}
+    assert before <= set(names(optimized(b, uses, only("common"))))
+
+
+def test_fetched_operations_are_never_merged_away() -> None:
+    b = Builder()
+    x = b.placeholder(D)
+    first, second = (b.add("Exp", [x], device=D, name=f"exp{k}") for k in range(2))
+    assert {"exp0", "exp1"} <= set(names(optimized(b, [first, second])))
+
+
+def test_placeholders_are_not_one() -> None:
+    b = Builder()
+    out = b.binary("Add", b.placeholder(D, name="x"), b.placeholder(D, name="y"), D)
+    assert {"x", "y"} <= set(names(optimized(b, [out])))
+
+
+# -- waits ------------------------------------------------------------------------------------------------------------
+
+
+def test_waits_that_say_nothing_new_go() -> None:
+    b = Builder()
+    x = b.placeholder(D)
+    first = b.add("TestCall", [x], device=D)
+    second = b.add("TestCall", [x], device=D, control=[first[0]])
+    one = b.const(1.0, D)
+    third = b.add("TestCall", [second], device=D, control=[first[0], second[0], one[0]], name="third")
+    fourth = b.add("TestCall", [x], device=D, control=[third[0], second[0]], name="fourth")
+    nodes = optimized(b, [fourth], only("waits"))
+    assert by_name(nodes, "third").control == ()
+    assert [nodes[s].name for s in by_name(nodes, "fourth").control] == ["third"]
+
+
+def test_who_reads_a_variable_says_in_full_what_it_waits_for() -> None:
+    b = Builder()
+    v = b.variable("v", B)
+    start = b.assign("Assign", v, b.const(1.0, B))
+    add = b.assign("AssignAdd", v, b.const(5.0, B), control=[start[0]])
+    after = b.add("Identity", [b.add("Identity", [v], device=B, control=[add[0]])], device=A)
+    read = b.binary("Add", v, after, A, control=[add[0], after[0]], name="read")
+    nodes = optimized(b, [read], only("waits"))
+    assert len(by_name(nodes, "read").control) == 2
+
+
+# -- chains -----------------------------------------------------------------------------------------------------------
+
+
+def marked(nodes: list[Node]) -> set[str]:
+    return {n.name for n in nodes if opdef.INLINE in n.attrs}
+
+
+def test_chains_are_marked_up_to_their_last_node() -> None:
+    b = Builder()
+    x, y = b.placeholder(D), b.placeholder(D)
+    first = b.binary("Add", x, y, D, name="first")
+    second = b.binary("Mul", first, first, D, name="second")
+    third = b.add("Exp", [second], device=D, name="third")
+    total = b.add("Sum", [third, b.const(0, D, dtypes.int32)], device=D, keep_dims=False)
+    shared = b.add("Neg", [x], device=D, name="shared")
+    uses = [b.add("Exp", [shared], device=D) for _ in range(2)]
+    waited = b.add("Neg", [y], device=D, name="waited")
+    reader = b.add("Exp", [waited], device=D)
+    after = b.add("Exp", [x], device=D, control=[waited[0]])
+    apart = b.add("Exp", [b.add("Neg", [x], device=D, name="apart")], device=OTHER)
+    compared = b.binary("Less", b.add("Neg", [x], device=D, name="compared"), y, D, dtypes.bool_)
+    nodes = optimized(b, [total, *uses, reader, after, apart, compared], only("chains"))
+    assert marked(nodes) == {"first", "second"}
+
+
+def test_long_chains_are_cut() -> None:
+    b = Builder()
+    x = b.placeholder(D)
+    for _ in range(1000):
+        x = b.add("Neg", [x], device=D)
+    assert len(marked(optimized(b, [x], only("chains")))) == 984
+
+
+def test_a_fetched_node_is_not_within_a_chain() -> None:
+    b = Builder()
+    inner = b.add("Neg", [b.placeholder(D)], device=D)
+    outer = b.add("Exp", [inner], device=D)
+    assert not marked(optimized(b, [inner, outer]))
+
+
+SPLITTABLE = [d for d in opdef.all_ops() if d.elementwise and not d.name.startswith("Test")]
+
+
+@pytest.mark.parametrize("definition", SPLITTABLE, ids=lambda d: d.name)
+def test_ops_of_chains_are_element_wise(definition: opdef.OpDef) -> None:
+    sample = next(s for s in definition.samples if s.fails is None)
+    args = [np.asarray(a) for a in sample.args]
+    kinds = tuple(dtypes.of_array(a) for a in args)
+    args = [a.reshape(-1) for a in np.broadcast_arrays(*args)]
+    node = Node("n", definition.name, tuple((i, 0) for i in range(len(args))), (), D, dict(sample.attrs), kinds[:1])
+    for spec in definition.signature.attrs:
+        node.attrs.setdefault(spec.name, spec.default)
+    kernel = definition.make(node, running.env()) if definition.make else definition.kernel
+    assert kernel is not None
+    if args[0].dtype == object:
+        return
+    with np.errstate(all="ignore"):
+        whole = kernel(*args)
+        parts = [kernel(*[a[k : k + 1] for a in args]) for k in range(args[0].size)]
+    np.testing.assert_allclose(np.concatenate(parts), whole, rtol=1e-6)
+
+
+# -- all together -----------------------------------------------------------------------------------------------------
+
+
+def test_subgraphs_are_optimized_too() -> None:
+    b = Builder()
+    x = b.placeholder(D, name="x")
+    pred = b.binary("Less", x, b.const(0.0, D), D, dtypes.bool_)
+    branches = []
+    for name in "te":
+        inner = Builder(f"{name}/")
+        arg = inner.arg()
+        total = inner.binary("Add", inner.const(1.0, D), inner.const(2.0, D), D)
+        same = [inner.add("Exp", [arg], device=D) for _ in range(2)]
+        inner.ret(inner.add("AddN", [*same, total], device=D, N=3, T=F))
+        branches.append(inner)
+    index = b.branch(pred, [x], branches, [F])
+    nodes = optimized(b, [b.add("Neg", [(index, 0)], device=D)])
+    for attr in ("then_branch", "else_branch"):
+        (flow,) = [n for n in nodes if n.op == "If"]
+        assert sorted(n.op for n in flow.attrs[attr].nodes) == ["AddN", "Const", "Exp", "_Arg", "_Retval"]
+
+
+def config(**optimizer: Any) -> dict[str, Any]:
+    return {"graph_options": {"optimizer_options": optimizer}}
+
+
+def test_switches() -> None:
+    every = frozenset(run.PASSES)
+    assert options_of({}).only == options_of(config(opt_level=0)).only == every
+    assert options_of(config(opt_level=-1)).only == frozenset()
+    assert options_of(config(opt_level=-1, do_constant_folding=True)).only == {"folding"}
+    assert options_of(config(do_common_subexpression_elimination=False)).only == every - {"common"}
+    assert options_of(config(max_folded_constant_in_bytes=5)).max_folded == 5
+    b = Builder()
+    nodes = prune(b.nodes, [], [b.const(1.0, D)], []).nodes
+    assert optimize(nodes, options_of(config(opt_level=-1))) is nodes
+
+
+def cluster(nodes: list[Node], optimizer: Options | None = ALL, seed: int | None = None) -> Cluster:
+    made = Cluster({"a": 1, "b": 2}, devices=2, seed=seed, optimizer=optimizer)
+    made.extend(nodes)
+    return made
+
+
+def compare(seed: int, size: int, options: Options) -> None:
+    program = Wasteful(random.Random(seed), ["", A, *PLACES], size)
+    fetches = program.rng.sample(program.values, min(4, len(program.values)))
+    alone = Cluster({"a": 1})
+    alone.extend(stripped(program.builder.nodes))
+    many = cluster(program.builder.nodes, options, seed)
+    many.busy_s = float(seed % 2)
+    for one in (alone, many):
+        one.run(targets=program.starts)
+    assert many.run(fetches) == alone.run(fetches)
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 10**9), st.integers(1, 30))
+def test_random_programs_compute_the_same(seed: int, size: int) -> None:
+    compare(seed, size, ALL)
+
+
+@pytest.mark.parametrize("name", sorted(run.PASSES))
+def test_each_pass_alone_changes_no_result(name: str) -> None:
+    for seed in range(6):
+        compare(seed, 25, only(name))
+
+
+def test_random_programs_give_the_passes_something_to_do() -> None:
+    left_out = inlined = 0
+    for seed in range(20):
+        program = Wasteful(random.Random(seed), [D], 30)
+        nodes = prune(program.builder.nodes, [], program.values[-4:], []).nodes
+        before = len(nodes)
+        nodes = optimize(nodes, ALL)
+        left_out += before - len(nodes)
+        inlined += len(marked(nodes))
+    assert left_out > 60 and inlined > 20
+
+
+def test_a_pass_that_breaks_a_rule_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def backwards(nodes: list[Node], keep: frozenset[int], options: Options) -> list[Node]:
+        return nodes[::-1]
+
+    def loses(nodes: list[Node], keep: frozenset[int], options: Options) -> list[Node]:
+        return nodes[1:]
+
+    b = Builder()
+    alone = b.placeholder(D, name="alone")
+    out = b.add("Neg", [b.placeholder(D)], device=D)
+    monkeypatch.setitem(run.PASSES, "planted", backwards)
+    with pytest.raises(errors.InternalError, match="After optimize planted: .*sources stand before"):
+        optimized(b, [out])
+    monkeypatch.setitem(run.PASSES, "planted", loses)
+    with pytest.raises(errors.InternalError, match="After optimize planted: node 'alone' is lost"):
+        optimized(b, [], targets=[alone[0]])
+
+
+def test_a_pass_that_computes_something_else_is_found_by_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    def swaps(nodes: list[Node], keep: frozenset[int], options: Options) -> list[Node]:
+        for node in nodes:
+            if node.op == "Sub":
+                node.inputs = node.inputs[::-1]
+        return list(nodes)
+
+    monkeypatch.setitem(run.PASSES, "planted", swaps)
+    with pytest.raises(AssertionError):
+        for seed in range(20):
+            compare(seed, 25, ALL)
+
+
+def test_ten_thousand_nodes_take_little_time() -> None:
+    b = Builder()
+    x = b.placeholder(D)
+    y = x
+    for _ in range(10_000):
+        y = b.binary("Add", y, x, D)
+    nodes = prune(b.nodes, [], [y], []).nodes
+    start = time.thread_time()
+    optimize(nodes, ALL)
+    assert time.thread_time() - start < 0.25  # measured: 0.02
