@@ -19,7 +19,7 @@ _COMBINED = {"sum": sparse_segment_sum, "mean": sparse_segment_mean, "sqrtn": sp
 
 
 def _parts(params: Any) -> list[Any]:
-    parts = list(params) if isinstance(params, (list, tuple)) or hasattr(params, "_get_partitions") else [params]
+    parts = list(params) if isinstance(params, (list, tuple)) or hasattr(params, "_get_variable_list") else [params]
     if not parts:
         raise ValueError("Missing embedding weights: params is empty.")
     return parts
