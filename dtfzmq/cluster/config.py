@@ -25,7 +25,7 @@ class GPUOptions(Record):
 
 
 class OptimizerOptions(Record):
-    """How far a graph may be rewritten before it runs."""
+    """How far a graph may be rewritten before it runs: see plan/optimize/run."""
 
     L0 = -1
     L1 = 0
@@ -45,7 +45,7 @@ class OptimizerOptions(Record):
 
 
 class GraphOptions(Record):
-    """Options of graph rewriting; accepted for TF1 programs."""
+    """Options of graph rewriting; `optimizer_options` are read, the others accepted for TF1 programs."""
 
     FIELDS: ClassVar[dict[str, Any]] = {
         "enable_recv_scheduling": False,

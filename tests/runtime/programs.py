@@ -197,7 +197,8 @@ class Wasteful(Program):
                 values.append(b.binary("Maximum", x, values[0], device))
         elif kind == 1:
             neutral = b.const(rng.choice([1.0, 1.0, 2.0]), device)
-            values.append(b.binary("Mul", *rng.sample([x, neutral], 2), device))
+            first, second = rng.sample([x, neutral], 2)
+            values.append(b.binary("Mul", first, second, device))
         elif kind == 2:
             op, zero = rng.choice([("Sub", 0.0), ("Add", -0.0)])
             values.append(b.binary(op, x, b.const(zero, device), device))

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from dtfzmq.base import dtypes, errors
 from dtfzmq.graph import opdef
+from dtfzmq.plan.optimize.passes import Options
 from dtfzmq.plan.optimize.run import optimize
 from dtfzmq.plan.prune import prune
 from dtfzmq.runtime import chains
 from dtfzmq.runtime.chains import Chain
 from dtfzmq.runtime.compile import compile_nodes
 from dtfzmq.runtime.plan import Plan
-from dtfzmq.plan.optimize.passes import Options
 from tests.runtime.programs import Builder, Edge, F
 from tests.runtime.running import CALLS, TASK, Started, compiled, env, open_gate
 
@@ -147,7 +147,8 @@ def test_an_error_in_a_piece_names_its_node() -> None:
 def test_a_trace_tells_of_every_node_of_a_chain() -> None:
     b = Builder()
     x = b.placeholder(D)
-    out = b.add("Exp", [b.binary("Add", b.add("Neg", [x], device=D, name="neg"), x, D, name="add")], device=D, name="exp")
+    total = b.binary("Add", b.add("Neg", [x], device=D, name="neg"), x, D, name="add")
+    out = b.add("Exp", [total], device=D, name="exp")
     plan = planned(b, [out], [x])
     assert chain_count(plan) == 1
     started = Started(plan, [np.float64(2)])
@@ -196,7 +197,8 @@ def test_scalars_are_those_of_numpys_functions() -> None:
             for kind in (np.float16, np.float32, np.float64, np.int8, np.int32, np.uint64, np.complex64):
                 pairs = [(kind(5), kind(3)), (kind(100), kind(100)), (kind(3), kind(5))]
                 if kind is not np.complex64 and kind(1.5) == 1.5:
-                    pairs += [(kind(1), kind(0)), (kind(np.nan), kind(1)), (kind(-0.0), kind(0.0)), (kind(6e4), kind(6e4))]
+                    pairs += [(kind(1), kind(0)), (kind(np.nan), kind(1))]
+                    pairs += [(kind(-0.0), kind(0.0)), (kind(6e4), kind(6e4))]
                 for x, y in pairs:
                     args = (x, y)[: function.nin]
                     expected, found = function(*args), operation(*args)
