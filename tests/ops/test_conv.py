@@ -51,12 +51,13 @@ GEOMETRIES = [
 ]
 
 
-@pytest.mark.parametrize("buffer", [1, 700, 1 << 21])
+@pytest.mark.parametrize("buffer, small", [(1, 1), (700, 200), (1 << 21, 500), (1 << 21, 10**6)])
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
 @pytest.mark.parametrize("sizes, filters, strides, dilations", GEOMETRIES)
-def test_kernels_are_sums_and_their_transposes(sizes, filters, strides, dilations, padding, buffer, monkeypatch):
-    """Whatever the buffer is: rows of one entry, or several entries at once."""
+def test_kernels_are_sums_and_their_transposes(sizes, filters, strides, dilations, padding, buffer, small, monkeypatch):
+    """Whatever the buffer is, rows of one entry or several entries at once, and however products are stacked."""
     monkeypatch.setattr(conv_kernels, "_BUFFER", buffer)
+    monkeypatch.setattr(conv_kernels, "_SMALL", small)
     axes = _axes(sizes, filters, strides, dilations, padding) if padding == "SAME" or all(
         (f - 1) * d < s for s, f, d in zip(sizes, filters, dilations)
     ) else _axes(sizes, (1,) * len(sizes), strides, dilations, padding)  # fmt: skip
