@@ -41,6 +41,7 @@ from dtfzmq.compat import (
     app,
     bitwise,
     debugging,
+    dtypes,
     flags,
     gfile,
     image,
@@ -48,7 +49,10 @@ from dtfzmq.compat import (
     linalg,
     logging,
     losses,
+    manip,
     math,
+    metrics,
+    nest,
     nn,
     random,
     sets,
@@ -57,6 +61,28 @@ from dtfzmq.compat import (
     spectral,
     strings,
     test,
+    version,
+)
+from dtfzmq.compat.behaviour import (
+    control_flow_v2_enabled,
+    disable_control_flow_v2,
+    disable_eager_execution,
+    disable_resource_variables,
+    disable_tensor_equality,
+    disable_v2_behavior,
+    disable_v2_tensorshape,
+    enable_eager_execution,
+    enable_resource_variables,
+    enable_v2_behavior,
+    executing_eagerly,
+    executing_eagerly_outside_functions,
+    resource_variables_enabled,
+)
+from dtfzmq.compat.version import (
+    COMPILER_VERSION,
+    GIT_VERSION,
+    GRAPH_DEF_VERSION,
+    VERSION,
 )
 from dtfzmq.graph.convert import convert_to_tensor, register_tensor_conversion_function
 from dtfzmq.graph.graph import Graph, get_default_graph, reset_default_graph
@@ -103,6 +129,14 @@ from dtfzmq.ops.array import (
     unpack,
     unstack,
 )
+from dtfzmq.ops.asking import (
+    convert_to_tensor_or_indexed_slices,
+    dimension_at_index,
+    dimension_value,
+    get_static_value,
+    guarantee_const,
+    is_tensor,
+)
 from dtfzmq.ops.blocks import (
     batch_to_space,
     batch_to_space_nd,
@@ -112,7 +146,18 @@ from dtfzmq.ops.blocks import (
     space_to_batch_nd,
     space_to_depth,
 )
-from dtfzmq.ops.cast import bitcast, cast, saturate_cast, to_bfloat16, to_double, to_float, to_int32, to_int64
+from dtfzmq.ops.cast import (
+    bitcast,
+    cast,
+    saturate_cast,
+    to_bfloat16,
+    to_complex64,
+    to_complex128,
+    to_double,
+    to_float,
+    to_int32,
+    to_int64,
+)
 from dtfzmq.ops.checks import (
     Assert,
     add_check_numerics_ops,
@@ -153,11 +198,20 @@ from dtfzmq.ops.constants import (
     zeros,
     zeros_like,
 )
-from dtfzmq.ops.control import case, cond, while_loop
+from dtfzmq.ops.control import (
+    case,
+    cond,
+    switch_case,
+    while_loop,
+)
 from dtfzmq.ops.custom_gradient import custom_gradient, grad_pass_through, recompute_grad
 from dtfzmq.ops.data_flow import FIFOQueue, PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
 from dtfzmq.ops.decompositions import qr, self_adjoint_eig, self_adjoint_eigvals, svd
 from dtfzmq.ops.diag import diag, diag_part, matrix_band_part, matrix_diag, matrix_diag_part, matrix_set_diag, trace
+from dtfzmq.ops.distributions import (
+    random_gamma,
+    random_poisson,
+)
 from dtfzmq.ops.einsum import einsum
 from dtfzmq.ops.elementwise import (
     abs,
@@ -246,6 +300,12 @@ from dtfzmq.ops.math import (
 )
 from dtfzmq.ops.matmul import batch_matmul, matmul, matvec, tensordot
 from dtfzmq.ops.matrix_functions import matrix_square_root
+from dtfzmq.ops.moving import (
+    broadcast_dynamic_shape,
+    ensure_shape,
+    repeat,
+    roll,
+)
 from dtfzmq.ops.partitioning import dynamic_partition, dynamic_stitch, parallel_stitch
 from dtfzmq.ops.patches import extract_image_patches
 from dtfzmq.ops.printing import Print
@@ -274,7 +334,21 @@ from dtfzmq.ops.reductions import (
     reduce_prod,
     reduce_sum,
 )
+from dtfzmq.ops.reverse_sequence import reverse_sequence
 from dtfzmq.ops.running import log_sigmoid
+from dtfzmq.ops.scatter_nd import (
+    scatter_nd_add,
+    scatter_nd_sub,
+    scatter_nd_update,
+    tensor_scatter_add,
+    tensor_scatter_nd_add,
+    tensor_scatter_nd_max,
+    tensor_scatter_nd_min,
+    tensor_scatter_nd_sub,
+    tensor_scatter_nd_update,
+    tensor_scatter_sub,
+    tensor_scatter_update,
+)
 from dtfzmq.ops.segments import (
     segment_max,
     segment_mean,
@@ -292,7 +366,6 @@ from dtfzmq.ops.segments import (
     unsorted_segment_sum,
 )
 from dtfzmq.ops.set_ops import edit_distance
-from dtfzmq.ops.reverse_sequence import reverse_sequence
 from dtfzmq.ops.sets import (
     bincount,
     confusion_matrix,
@@ -444,4 +517,5 @@ from dtfzmq.variables.template import make_template
 from dtfzmq.variables.variable import Variable
 
 newaxis = None
+no_gradient = NotDifferentiable
 __version__ = "0.1.0"

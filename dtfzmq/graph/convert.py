@@ -81,7 +81,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     """
     array = make_array(value, None if dtype is None else dtypes.as_dtype(dtype).base_dtype)
     if shape is not None:
-        array = _filled(array, as_shape(shape))
+        array = _filled(array, as_shape(shape), dtype is not None or isinstance(value, (np.ndarray, np.generic)))
     array.setflags(write=False)
     static = SCALAR if array.ndim == 0 else TensorShape(array.shape)
     graph = get_default_graph()
@@ -89,14 +89,16 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     return op.outputs[0]
 
 
-def _filled(array: npt.NDArray[Any], shape: TensorShape) -> npt.NDArray[Any]:
+def _filled(array: npt.NDArray[Any], shape: TensorShape, typed: bool) -> npt.NDArray[Any]:
     sizes = [int(d or 0) for d in shape.as_list()]
     if list(array.shape) == sizes:
         return array
     count = int(np.prod(sizes, dtype=np.int64))
+    if not count:  # whatever the value; of no type of its own
+        return np.empty(sizes, array.dtype if typed else np.float32)
     flat = array.reshape(-1)
-    if flat.size > count or flat.size == 0 and count:
-        raise ValueError(f"Too many elements provided. Needed at most {count}, but received {flat.size}")
+    if flat.size > count:
+        raise ValueError(f"Too many elements provided. Takes at most {count}, but got {flat.size}.")
     out = np.empty(count, array.dtype)
     out[: flat.size] = flat
     out[flat.size :] = flat[-1] if flat.size else 0

@@ -120,6 +120,18 @@ def to_int32(x: Any, name: str = "ToInt32") -> Tensor:
     return cast(x, dtypes.int32, name)
 
 
+def to_complex64(x: Any, name: str = "ToComplex64") -> Tensor:
+    """Cast to complex64."""
+    made: Tensor = cast(x, dtypes.complex64, name=name)
+    return made
+
+
+def to_complex128(x: Any, name: str = "ToComplex128") -> Tensor:
+    """Cast to complex128."""
+    made: Tensor = cast(x, dtypes.complex128, name=name)
+    return made
+
+
 def to_int64(x: Any, name: str = "ToInt64") -> Tensor:
     """cast to int64."""
     return cast(x, dtypes.int64, name)

@@ -169,6 +169,39 @@ def _otherwise(pred: Tensor, fn: Any, rest: Any, strict: bool) -> Callable[[], A
     return lambda: cond(pred, fn, rest, strict=strict)
 
 
+def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] | None = None,
+                name: str = "switch_case") -> Any:  # fmt: skip
+    """The result of the function whose number is `branch_index`, else of `default` (the last, or highest, without).
+
+    `branch_fns` is a list of functions, of pairs (number, function), or a dict of such.
+    """
+    if isinstance(branch_fns, Mapping):
+        numbered = sorted(branch_fns.items())
+    elif not isinstance(branch_fns, (list, tuple)):
+        raise TypeError("branch_fns must be a list, tuple, or dict")
+    elif all(callable(f) for f in branch_fns):
+        numbered = list(enumerate(branch_fns))
+    else:
+        numbered = sorted(branch_fns, key=lambda pair: pair[0])
+    if not numbered:
+        raise ValueError("Must provide at least one item in branch_fns")
+    for number, fn in numbered:
+        if not isinstance(number, int) or not callable(fn):
+            raise TypeError(f"Each entry of branch_fns is a whole number and a callable, not {number!r} and {fn!r}.")
+    if len({number for number, _ in numbered}) != len(numbered):
+        raise ValueError("The numbers of branch_fns must be distinct.")
+    index = convert_to_tensor(branch_index, dtypes.int32 if isinstance(branch_index, int) else None)
+    rest = default if default is not None else numbered.pop()[1]
+    for number, fn in reversed(numbered):
+        rest = _chosen(index, number, fn, rest, name)
+    return rest()
+
+
+def _chosen(index: Tensor, number: int, fn: Any, rest: Any, name: str) -> Callable[[], Any]:
+    same = np.array(number, index.dtype.as_numpy_dtype)
+    return lambda: cond(raw.Equal(index, same), fn, rest, strict=True, name=name)
+
+
 def _invariants(loop_vars: Any, flat: Sequence[Tensor], shape_invariants: Any) -> list[TensorShape]:
     if shape_invariants is None:
         return [t.shape for t in flat]

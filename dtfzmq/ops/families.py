@@ -27,6 +27,7 @@ from dtfzmq.ops import (
     conv_layers,
     decompositions,
     diag,
+    distributions,
     einsum,
     elementwise,
     embedding,
@@ -46,6 +47,7 @@ from dtfzmq.ops import (
     math,
     matmul,
     matrix_functions,
+    moving,
     nn,
     normalization,
     operators,
@@ -61,6 +63,7 @@ from dtfzmq.ops import (
     reverse_sequence,
     running,
     sampled_losses,
+    scatter_nd,
     segments,
     sendrecv,
     set_ops,
@@ -144,6 +147,9 @@ FAMILIES: Final = (
     signal,
     running,
     reverse_sequence,
+    distributions,
+    moving,
+    scatter_nd,
 )
 
 

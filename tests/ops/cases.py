@@ -71,7 +71,8 @@ class Built:
         args = [decode(a) for a in case["args"]]
         kwargs = {k: decode(v) for k, v in case["kwargs"].items()}
         with rest():
-            made = functools.reduce(getattr, case["fn"].split("."), tf)(*args, **kwargs)
+            called: Any = functools.reduce(getattr, case["fn"].split("."), tf)
+            made = called(*args, **kwargs)
             self.outputs = flat(made)
             self.grads: list[Any] = []
             if case.get("cotangents"):

@@ -1,0 +1,229 @@
+"""Further random numbers: gamma, Poisson, and stateless ones, whose values the seed alone decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dtfzmq.base import dtypes, errors
+from dtfzmq.base.shapes import TensorShape
+from dtfzmq.graph.convert import convert_to_tensor
+from dtfzmq.graph.graph import Operation, Tensor, get_default_graph
+from dtfzmq.graph.node import Node
+from dtfzmq.graph.registry import NO_GRAD, Sample, op
+from dtfzmq.graph.static import value_as_shape
+from dtfzmq.ops import random
+from dtfzmq.ops.array import int_vector
+from dtfzmq.ops.random import generator, op_seeds
+from dtfzmq.ops.raw import raw
+from dtfzmq.ops.samples import ints, mat, pos
+from dtfzmq.ops.special_numpy import psi
+
+
+def _outer_shape(n: Operation) -> list[TensorShape]:
+    return [value_as_shape(n.inputs[0]).concatenate(n.inputs[1].shape)]
+
+
+def _drawn(draw: Callable[..., Any]) -> Callable[..., Any]:
+    def make(node: Node, env: Any) -> Any:
+        rng = generator(node.attrs["seed"], node.attrs["seed2"])
+        to = node.dtypes[0].np_dtype
+
+        def kernel(shape: Any, parameter: Any) -> Any:
+            sizes = (*shape.tolist(), *np.shape(parameter))
+            if np.size(parameter) and not bool(np.all(np.asarray(parameter, np.float64) >= 0)):
+                raise errors.InvalidArgumentError(None, None, f"The parameters of '{node.name}' must not be negative.")
+            return np.asarray(draw(rng, np.asarray(parameter, np.float64), sizes)).astype(to)
+
+        return kernel
+
+    return make
+
+
+def _gamma_slope(alpha: Any, sample: Any) -> Any:
+    """d sample / d alpha at a fixed quantile: minus the derivative of the distribution function over the density.
+
+    Both are had from the series of the lower incomplete gamma function and its derivative in alpha.
+    """
+    a, x = np.broadcast_arrays(np.asarray(alpha, np.float64), np.asarray(sample, np.float64))
+    x = np.maximum(x, 1e-300)
+    # P(a, x) = x^a e^-x sum_k x^k / Gamma(a + k + 1); the ratio to the density x^(a-1) e^-x / Gamma(a) has no powers.
+    term = x / a
+    slope = np.zeros_like(x)
+    harmonic = np.zeros_like(x)  # sum of 1 / (a + i), the derivative of log(a (a + 1) ... (a + k))
+    base = np.log(x) - psi(a)
+    total = np.zeros_like(x)
+    for k in range(2000):
+        harmonic += 1 / (a + k)
+        total += term
+        slope += term * (base - harmonic)
+        term = term * x / (a + k + 1)
+        if not np.any(term > 1e-16 * total):
+            break
+    return (-slope).astype(np.asarray(sample).dtype)
+
+
+def _gamma_grad(n: Operation, g: Any) -> Any:
+    count = raw.Size(n.inputs[0])
+    part = raw.Mul(g, raw.RandomGammaGrad(n.inputs[1], n.outputs[0]))
+    return None, raw.Sum(part, raw.Range(np.int32(0), count, np.int32(1)))
+
+
+_SEED = "seed: int = 0, seed2: int = 0"
+_gamma = op(
+    "RandomGamma", f"shape: I, alpha: E; {_SEED} -> output: E", shape=_outer_shape,
+    make=_drawn(lambda rng, alpha, sizes: rng.standard_gamma(alpha, sizes)), grad=_gamma_grad, stateful=True,
+    samples=[Sample(ints(4), pos(2), differentiable=False, values=False, seed=1)],
+)  # fmt: skip
+_gamma_slope_op = op(
+    "RandomGammaGrad", "alpha: E, sample: E -> output: E", shape=lambda n: [n.inputs[1].shape], kernel=_gamma_slope,
+    grad=NO_GRAD("no second derivative of a draw"), samples=[Sample(pos(2), pos(3, 2, seed=1))],
+)  # fmt: skip
+_poisson = op(
+    "RandomPoissonV2", f"shape: I, rate: E; dtype: type = int64, {_SEED} -> output: dtype", shape=_outer_shape,
+    make=_drawn(lambda rng, rate, sizes: rng.poisson(rate, sizes)), grad=NO_GRAD("random numbers"), stateful=True,
+    samples=[Sample(ints(4), pos(2), values=False, seed=1)],
+)  # fmt: skip
+
+
+def random_gamma(
+    shape: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.float32, seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:  # fmt: skip
+    """`shape` draws for each alpha (shape) and beta (rate, 1) of a gamma distribution; differentiable in both."""
+    kind = dtypes.as_dtype(dtype)
+    with get_default_graph().name_scope(name or "random_gamma"):
+        sizes = convert_to_tensor(int_vector(shape), preferred_dtype=dtypes.int32, name="shape")
+        a = convert_to_tensor(alpha, kind, "alpha")
+        b = convert_to_tensor(1 if beta is None else beta, kind, "beta")
+        full = raw.Add(a, raw.ZerosLike(b)) if b.shape.ndims != 0 else a
+        tiny = np.array(np.finfo(kind.as_numpy_dtype).tiny)
+        return raw.RealDiv(raw.Maximum(tiny, _gamma(sizes, full, **op_seeds(seed))), b)
+
+
+def random_poisson(
+    lam: Any, shape: Any, dtype: Any = dtypes.float32, seed: int | None = None, name: str | None = None
+) -> Tensor:
+    """`shape` draws for each rate in `lam` of a Poisson distribution."""
+    with get_default_graph().name_scope(name or "random_poisson"):
+        sizes = convert_to_tensor(int_vector(shape), preferred_dtype=dtypes.int32, name="shape")
+        rate = convert_to_tensor(lam, preferred_dtype=dtypes.float32, name="rate")
+        made: Tensor = _poisson(sizes, rate, dtype=dtypes.as_dtype(dtype), **op_seeds(seed))
+        return made
+
+
+def categorical(
+    logits: Any, num_samples: Any, dtype: Any = None, seed: int | None = None, name: str | None = None
+) -> Tensor:
+    """For each row of logits, `num_samples` class numbers drawn with probabilities softmax(row)."""
+    return random.multinomial(logits, num_samples, seed, name, dtype)
+
+
+def _seeded(draw: Callable[..., Any]) -> Callable[..., Any]:
+    def make(node: Node, env: Any) -> Any:
+        to = node.dtypes[0].np_dtype
+
+        def kernel(shape: Any, seed: Any, *more: Any) -> Any:
+            key = np.asarray(seed).astype(np.int64).astype(np.uint64)
+            return draw(np.random.Generator(np.random.Philox(key=key)), to, shape, *more)
+
+        return kernel
+
+    return make
+
+
+def _stateless(name: str, draw: Callable[..., Any]) -> Callable[..., Any]:
+    made: Callable[..., Any] = op(
+        name, "shape: I, seed: I2; dtype: type = float32 -> output: dtype",
+        shape=lambda n: [value_as_shape(n.inputs[0])], make=_seeded(draw), grad=NO_GRAD("random numbers"),
+        samples=[Sample(ints(2, 3), ints(1, 2)), Sample(ints(2), np.array([1, -2]), dtype=dtypes.float64)],
+    )  # fmt: skip
+    return made
+
+
+_stateless_uniform = _stateless("StatelessRandomUniform", random._uniform)
+_stateless_normal = _stateless("StatelessRandomNormal", random._normal)
+_stateless_truncated = _stateless("StatelessTruncatedNormal", random._truncated)
+_stateless_integers = op(
+    "StatelessRandomUniformInt", "shape: I, seed: I2, minval: I3, maxval: I3 -> output: I3",
+    shape=lambda n: [value_as_shape(n.inputs[0])], make=_seeded(random._integers), grad=NO_GRAD("random numbers"),
+    samples=[Sample(ints(5), ints(1, 2), np.int64(-3), np.int64(9))],
+)  # fmt: skip
+_stateless_multinomial = op(
+    "StatelessMultinomial",
+    "logits: R, num_samples: int32, seed: I; output_dtype: type = int64 -> output: output_dtype",
+    shape=lambda n: [n.inputs[0].shape[:1].concatenate(TensorShape([None]))],
+    make=lambda node, env: lambda logits, count, seed: random._multinomial(
+        np.random.Generator(np.random.Philox(key=np.asarray(seed).astype(np.int64).astype(np.uint64))),
+        node.dtypes[0].np_dtype, logits, count,
+    ),
+    grad=NO_GRAD("random numbers"), samples=[Sample(mat(2, 3), np.int32(5), ints(1, 2))],
+)  # fmt: skip
+
+
+def _sizes(shape: Any) -> Tensor:
+    return convert_to_tensor(int_vector(shape), preferred_dtype=dtypes.int32, name="shape")
+
+
+def stateless_uniform(
+    shape: Any, seed: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32, name: str | None = None
+) -> Tensor:
+    """Uniform values in [minval, maxval) that the seed, two integers, decides; the same in every step."""
+    kind = dtypes.as_dtype(dtype)
+    if kind.is_integer:
+        if maxval is None:
+            raise ValueError(f"Must specify maxval for integer dtype {kind.name}")
+        low, high = convert_to_tensor(minval, kind), convert_to_tensor(maxval, kind)
+        whole: Tensor = _stateless_integers(_sizes(shape), seed, low, high, name=name)
+        return whole
+    low, high = convert_to_tensor(minval, kind), convert_to_tensor(1 if maxval is None else maxval, kind)
+    made: Tensor = raw.Add(raw.Mul(_stateless_uniform(_sizes(shape), seed, dtype=kind), high - low), low, name=name)
+    return made
+
+
+def _scaled(draw: Any, shape: Any, seed: Any, mean: Any, stddev: Any, dtype: Any, name: str | None) -> Tensor:
+    kind = dtypes.as_dtype(dtype)
+    values = draw(_sizes(shape), seed, dtype=kind)
+    made: Tensor = raw.Add(
+        raw.Mul(values, convert_to_tensor(stddev, kind)), convert_to_tensor(mean, kind), name=name
+    )
+    return made
+
+
+def stateless_normal(
+    shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, name: str | None = None
+) -> Tensor:
+    """Normally distributed values that the seed, two integers, decides."""
+    return _scaled(_stateless_normal, shape, seed, mean, stddev, dtype, name)
+
+
+def stateless_truncated_normal(
+    shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, name: str | None = None
+) -> Tensor:
+    """Like stateless_normal, with no value more than two deviations from the mean."""
+    return _scaled(_stateless_truncated, shape, seed, mean, stddev, dtype, name)
+
+
+def stateless_multinomial(
+    logits: Any, num_samples: Any, seed: Any, output_dtype: Any = dtypes.int64, name: str | None = None
+) -> Tensor:
+    """Like multinomial, decided by the seed, two integers."""
+    made: Tensor = _stateless_multinomial(
+        logits, num_samples, seed, output_dtype=dtypes.as_dtype(output_dtype), name=name
+    )
+    return made
+
+
+def stateless_categorical(
+    logits: Any, num_samples: Any, seed: Any, dtype: Any = dtypes.int64, name: str | None = None
+) -> Tensor:
+    """The same by another name."""
+    return stateless_multinomial(logits, num_samples, seed, dtype, name)
+
+
+__all__ = [
+    "categorical", "random_gamma", "random_poisson", "stateless_categorical", "stateless_multinomial",
+    "stateless_normal", "stateless_truncated_normal", "stateless_uniform",
+]  # fmt: skip
