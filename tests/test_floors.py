@@ -77,7 +77,7 @@ def problems(name: str, source: str) -> list[str]:
         ):
             found.append(f"{name}:{node.lineno}: reads the environment")
     lines = source.count("\n")
-    if lines > MAX_LINES:
+    if lines > MAX_LINES and name != "__init__.py":  # which is a list of public names
         found.append(f"{name}: {lines} lines are more than {MAX_LINES}: two ideas in one file")
     return found
 
