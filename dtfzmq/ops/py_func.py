@@ -14,9 +14,9 @@ import numpy as np
 from dtfzmq.base import dtypes, errors
 from dtfzmq.base.dtypes import DType
 from dtfzmq.graph.convert import convert_to_tensor
-from dtfzmq.graph.graph import Operation, Tensor, get_default_graph
+from dtfzmq.graph.graph import Operation, get_default_graph
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
-from dtfzmq.graph.shape_rules import unknown
+from dtfzmq.graph.shape_rules import none, unknown
 
 _PROCESS = os.urandom(8).hex()  # tells this process from others, whose functions have the same numbers
 _functions: dict[str, Callable[..., Any]] = {}  # by token; entries live as long as their graph
@@ -75,8 +75,7 @@ def _kernel(node: Any, env: Any) -> Callable[..., Any]:
             returned = fn(*(np.array(x) if isinstance(x, np.ndarray) and x.ndim else x[()] for x in inputs))
         except StopIteration as error:
             raise errors.OutOfRangeError(None, None, f"StopIteration: {error}") from error
-        many = isinstance(returned, (list, tuple))
-        values = list(returned) if many and (len(wanted) != 1 or len(returned) == 1) else [returned]
+        values = list(returned) if isinstance(returned, (list, tuple)) else [returned]
         if not wanted:
             return None
         if len(values) != len(wanted):
@@ -96,11 +95,16 @@ _py_func = op(
     stateful=True, holds=True, grad=NO_GRAD("a Python function has no derivative"),
     samples=[Sample([np.float64(1.5)], token=_SAMPLE, function="double", Tout=[dtypes.float64])],
 )  # fmt: skip
+_py_call = op(
+    "PyCall", "input: any*; token: str, function: str, Tout: list(type) ->", shape=none, make=_kernel, stateful=True,
+    holds=True, grad=NO_GRAD("gives no value"),
+    samples=[Sample([np.float64(1.5)], token=_SAMPLE, function="double", Tout=[])],
+)  # fmt: skip
 
 
 def py_func(
-    func: Callable[..., Any], inp: Sequence[Any], Tout: Any, stateful: bool = True, name: str | None = None
-) -> list[Tensor] | Tensor | Operation:
+    func: Any, inp: Sequence[Any], Tout: Any, stateful: bool = True, name: str | None = None
+) -> Any:
     """What `func` returns for the values of `inp`: a tensor for one type in Tout, a list for a list of types.
 
     `func` takes and returns numpy arrays; what it returns must be of the types in Tout. It runs on a thread of the
@@ -112,7 +116,7 @@ def py_func(
     many = isinstance(Tout, (list, tuple))
     kinds = [dtypes.as_dtype(t) for t in (Tout if many else [Tout])]
     label = getattr(func, "__name__", type(func).__name__)
-    made = _py_func(
+    made = (_py_func if kinds else _py_call)(
         [convert_to_tensor(x) for x in inp], token=_keep(func), function=label, Tout=kinds, name=name or "PyFunc"
     )
     if isinstance(made, Operation):
@@ -123,7 +127,7 @@ def py_func(
 def numpy_function(
     func: Callable[..., Any] | None = None, inp: Sequence[Any] = (), Tout: Any = None, stateful: bool = True,
     name: str | None = None,
-) -> list[Tensor] | Tensor | Operation:  # fmt: skip
+) -> Any:  # fmt: skip
     """py_func under its later name."""
     if func is None:
         raise ValueError("numpy_function needs a function.")

@@ -348,10 +348,13 @@ def sparse_reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
         return SparseTensor(sp.indices, sp.values, tight)
     wanted = convert_to_tensor(new_shape, dtype=dtypes.int64)
     wanted.shape.assert_is_compatible_with(sp.dense_shape.shape)
+    known = constant_value(wanted)
+    if known is not None and any(d is not None and d > n for d, n in zip(sp.shape.dims_or_none or (), known)):
+        raise ValueError(f"The new shape must be at least as large in every axis as {sp.shape}, not {known.tolist()}.")
     text = convert_to_tensor("The new shape must be at least as large in every axis as")
     check = raw.Assert(raw.All(raw.LessEqual(sp.dense_shape, wanted), ints(0)), [text, sp.dense_shape])
     with get_default_graph().control_dependencies([check]):
-        whole = wanted if constant_value(wanted) is not None else raw.Identity(wanted)
+        whole = raw.Identity(wanted) if known is None else wanted
         return SparseTensor(raw.Identity(sp.indices), sp.values, whole)
 
 

@@ -55,7 +55,9 @@ def _agree(got, want, tolerance):
 
 def _known_as_well(own, theirs):
     """Whether everything that TensorFlow knew of a static shape is known here too, and the same."""
-    return theirs is None or own is not None and len(own) == len(theirs) and all(t in (None, o) for o, t in zip(own, theirs))
+    if theirs is None:
+        return True
+    return own is not None and len(own) == len(theirs) and all(t in (None, o) for o, t in zip(own, theirs))
 
 
 def _varies(t):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from tests.ops.answered.table import case
 
 for nm, kw in (
