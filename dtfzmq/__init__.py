@@ -4,6 +4,9 @@ This module holds public names alone. Where a thing lives: ``base`` errors, dtyp
 ``ops``, ``plan`` and ``runtime``; ``cluster`` and ``variables``; ``client``; ``train``; ``cli`` and ``compat``.
 """
 
+import importlib as _importlib
+from typing import Any as _Any
+
 from dtfzmq import layers, train
 from dtfzmq.base import errors
 from dtfzmq.base.dtypes import (
@@ -60,7 +63,6 @@ from dtfzmq.compat import (
     sparse,
     spectral,
     strings,
-    test,
     version,
 )
 from dtfzmq.compat.behaviour import (
@@ -519,3 +521,12 @@ from dtfzmq.variables.variable import Variable
 newaxis = None
 no_gradient = NotDifferentiable
 __version__ = "0.1.0"
+
+# Namespaces that few programs use and that cost a good part of the whole import; they load when they are first named.
+_LATE = {"test": "dtfzmq.compat.test"}
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _LATE:
+        return _importlib.import_module(_LATE[name])
+    raise AttributeError(f"module 'dtfzmq' has no attribute '{name}'")
