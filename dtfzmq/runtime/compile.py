@@ -18,7 +18,7 @@ from dtfzmq.runtime.chains import Chain, ends_of
 from dtfzmq.runtime.flow import If, While
 from dtfzmq.runtime.kernel_env import KernelEnv
 from dtfzmq.runtime.plan import Instruction, Plan
-from dtfzmq.runtime.values import keep
+from dtfzmq.runtime.values import keep, lean
 
 # Pieces of code between which a cancelled step stops.
 CHUNK = 64
@@ -315,8 +315,7 @@ class _Compiler:
 
     def _emit_constant(self, i: int, node: Node) -> None:
         value = node.attrs["value"]
-        if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype != object:
-            value = value[()]
+        value = lean(value)
         if self.plan.copy_in is not None:
             value = self.plan.copy_in(value)
         self.values[i][0].slot = slot = self._new_slot()

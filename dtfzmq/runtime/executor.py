@@ -21,7 +21,7 @@ from dtfzmq.runtime.cells import Busy, thread_state
 from dtfzmq.runtime.flow import End, Frame, derived
 from dtfzmq.runtime.plan import Plan, interpret, interpret_traced
 from dtfzmq.runtime.step import StepContext
-from dtfzmq.runtime.values import as_feed
+from dtfzmq.runtime.values import as_feed, lean
 
 # A run that turns out longer is moved off the baton between two segments.
 LIMIT_S = 2e-3
@@ -195,7 +195,7 @@ class Run:
     def _delivered(self, frame: Frame, number: int, copy: Any, value: Any, error: errors.OpError | None) -> None:
         if error is None and copy is not None:
             value = copy(value)
-        self.arrive(frame, number, value, error, True)
+        self.arrive(frame, number, lean(value), error, True)
 
     # -- execution ----------------------------------------------------------------------------------------------------
 
