@@ -28,7 +28,9 @@ def _shape(n: Operation) -> list[TensorShape]:
         for name, axis in (("batch_dim", batch), ("seq_dim", time)):
             if not 0 <= axis < shape.ndims:
                 raise ValueError(f"{name} must be < input rank: {axis} vs. {shape.ndims}")
-        lengths.assert_is_compatible_with(TensorShape([shape.as_list()[batch]]))
+        sizes = shape.as_list()
+        sizes[batch] = lengths.merge_with(TensorShape([sizes[batch]])).as_list()[0]
+        return [TensorShape(sizes)]
     return [shape]
 
 
