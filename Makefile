@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SEEDS  ?= 200
 
-.PHONY: help venv demo test lint bench schemas soak clean
+.PHONY: help venv demo test lint bench schemas docs soak clean
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 3
 
@@ -43,6 +43,9 @@ bench: $(VENV)/runtime
 
 schemas: $(VENV)/runtime
 	$(BIN)/python schemas/generate.py
+
+docs: $(VENV)/runtime
+	$(BIN)/python -m docs.generate
 
 soak: $(VENV)/testing
 	$(BIN)/python -m pytest tests/sim --seeds $(SEEDS)
