@@ -6,20 +6,23 @@ import logging
 import os
 from typing import Any
 
+from dtfzmq.ops import parallel
+
 _log = logging.getLogger("dtfzmq")
 _limits: list[Any] = []
 
 
 def divide(wanted: int, tasks: int) -> None:
-    """Let BLAS use `wanted` threads, or with 0 this task's share of the processors. Once per process.
+    """Let BLAS and large kernels use `wanted` threads, or with 0 this task's share of the processors. Once per process.
 
-    Nothing happens without threadpoolctl, which the extra `blas` installs.
+    BLAS keeps its own number without threadpoolctl, which the extra `blas` installs.
     """
     if _limits:
         return
     share = wanted or max(1, (os.cpu_count() or 1) // tasks)
     if not wanted and tasks <= 1:
         return
+    parallel.limit(share)
     try:
         import threadpoolctl
     except ImportError:
