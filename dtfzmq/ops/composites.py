@@ -11,6 +11,7 @@ from typing import Any
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.indexed import IndexedSlices
+from dtfzmq.graph.sparse import SparseTensor
 from dtfzmq.ops import nest
 
 _KINDS: dict[type, tuple[Callable[[Any], list[Tensor]], Callable[[Any, Sequence[Tensor]], Any]]] = {}
@@ -75,6 +76,8 @@ def invariants(leaf: Any, shape: TensorShape) -> list[TensorShape]:
         rows = shape.dims_or_none
         known = [shape, TensorShape([rows[0] if rows else None])]
         return known if leaf.dense_shape is None else [*known, leaf.dense_shape.shape]
+    if isinstance(leaf, SparseTensor):  # said of the dense shape; how many elements there are is open
+        return [TensorShape([None, shape.ndims]), TensorShape([None]), TensorShape([shape.ndims])]
     return [shape] if not is_composite(leaf) else [part.shape for part in parts_of(leaf)]
 
 
@@ -83,3 +86,7 @@ def _slices(value: IndexedSlices) -> list[Tensor]:
 
 
 register(IndexedSlices, _slices, lambda value, tensors: IndexedSlices(*tensors))
+register(
+    SparseTensor, lambda value: [value.indices, value.values, value.dense_shape],
+    lambda value, tensors: SparseTensor(*tensors),
+)  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 from collections.abc import Sequence
 from typing import Any
 
@@ -48,6 +49,13 @@ class AggregationMethod:
     DEFAULT = 0
     EXPERIMENTAL_TREE = 1
     EXPERIMENTAL_ACCUMULATE_N = 2
+
+
+class UnconnectedGradients(enum.Enum):
+    """What `gradients` gives where ys do not depend on an x."""
+
+    NONE = "none"
+    ZERO = "zero"
 
 
 def _aslist(value: Any) -> list[Any]:
@@ -288,4 +296,4 @@ def hessians(ys: Any, xs: Any, name: str = "hessians", **options: Any) -> list[T
     return out
 
 
-__all__ = ["AggregationMethod", "gradients", "hessians"]
+__all__ = ["AggregationMethod", "UnconnectedGradients", "gradients", "hessians"]

@@ -123,3 +123,34 @@ def test_constants_of_no_elements():
     assert evaluate(tf.constant([], shape=[2])).tolist() == [0, 0]
     with pytest.raises(ValueError, match="Takes at most 2, but got 3"):
         tf.constant([1, 2, 3], shape=[2])
+
+
+def test_files(graph, tmp_path):
+    path = str(tmp_path / "deep" / "a.txt")
+    with tf.Session(graph=graph) as session:
+        session.run(tf.write_file(path, "h\0i"))
+        found = tf.matching_files(str(tmp_path / "*" / "*"))
+        read, names, now = session.run([tf.read_file(path), found, tf.timestamp()])
+        assert read == b"h\0i" and names.tolist() == [path.encode()] and now > 1e9
+        with pytest.raises(errors.NotFoundError, match="No such file"):
+            session.run(tf.read_file(path + "x"))
+
+
+def test_fake_quantization():
+    args = evaluate(tf.fake_quant_with_min_max_args([-7.0, 0.3, 7.0]))
+    np.testing.assert_allclose(args, [-6.0235295, 0.28235295, 5.9764705], rtol=1e-6)
+    four = evaluate(tf.fake_quant_with_min_max_vars([-7.0, 0.3, 7.0], -1.0, 1.0, num_bits=4))
+    np.testing.assert_allclose(four, [-0.9333334, 0.26666668, 1.0666667], rtol=1e-6)
+    narrow = evaluate(tf.fake_quant_with_min_max_vars([-7.0, 0.3, 7.0], 0.1, 1.0, num_bits=4, narrow_range=True))
+    np.testing.assert_allclose(narrow, [0, 0.32142854, 0.9], rtol=1e-6)
+    x, low, high = tf.constant(np.arange(24, dtype=np.float32)), tf.constant(-1.0), tf.constant(1.0)
+    found = evaluate(tf.gradients(tf.fake_quant_with_min_max_vars(x, low, high), [x, low, high]))
+    assert found[0].tolist() == [1, 1] + [0] * 22 and found[1:] == [0, 22]
+    assert evaluate(tf.gradients(tf.fake_quant_with_min_max_args(x), x)[0]).sum() == 6
+
+
+def test_unconnected_gradients():
+    x, y = tf.constant([1.0, 2.0]), tf.constant(3.0)
+    assert tf.gradients(y, x) == [None]
+    (g,) = tf.gradients(y, x, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+    assert evaluate(g).tolist() == [0, 0]

@@ -10,6 +10,7 @@ from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Graph
 from dtfzmq.graph.serial import graph_nodes, nodes_from_wire, nodes_to_wire
+from dtfzmq.graph.sparse import SparseTensor
 from dtfzmq.ops import array, control, functional, math, reductions, slicing
 from dtfzmq.ops import constants as c
 from dtfzmq.ops.branching import _list_pack, _list_unpack
@@ -251,3 +252,19 @@ def test_rows_of_branches_and_loops_stay_rows(graph):
         shape_invariants=(TensorShape([]), TensorShape([None])),
     )[1]  # fmt: skip
     assert evaluate(convert_to_tensor(looped)).tolist() == [0, 0, 4, 0]
+
+
+def test_sparse_tensors_pass_loops_and_branches():
+    pred = c.placeholder("bool", [])
+    one = SparseTensor([[0, 1]], [2.0], [2, 2])
+    chosen = control.cond(pred, lambda: one, lambda: SparseTensor([[0, 0], [1, 1]], [3.0, 4.0], [2, 2]))
+    assert isinstance(chosen, SparseTensor)
+    assert evaluate(chosen.values, {pred: np.bool_(True)}).tolist() == [2]
+    assert evaluate(chosen.indices, {pred: np.bool_(False)}).tolist() == [[0, 0], [1, 1]]
+    looped = control.while_loop(
+        lambda i, s: i < 3, lambda i, s: (i + 1, SparseTensor(s.indices, s.values * 2.0, s.dense_shape)), (0, one)
+    )[1]
+    assert isinstance(looped, SparseTensor) and evaluate(looped.values).tolist() == [16]
+    values = c.constant([2.0])
+    sparse = control.cond(pred, lambda: SparseTensor([[0, 1]], values * 3.0, [2, 2]), lambda: one)
+    assert evaluate(gradients(sparse.values, values)[0], {pred: np.bool_(True)}).tolist() == [3]
