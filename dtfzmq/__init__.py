@@ -251,9 +251,28 @@ from dtfzmq.ops.elementwise import (
     tan,
     tanh,
 )
+from dtfzmq.ops.fake_quant import (
+    fake_quant_with_min_max_args,
+    fake_quant_with_min_max_args_gradient,
+    fake_quant_with_min_max_vars,
+    fake_quant_with_min_max_vars_gradient,
+    fake_quant_with_min_max_vars_per_channel,
+    fake_quant_with_min_max_vars_per_channel_gradient,
+)
+from dtfzmq.ops.files import (
+    matching_files,
+    read_file,
+    timestamp,
+    write_file,
+)
 from dtfzmq.ops.functional import foldl, foldr, map_fn, scan
 from dtfzmq.ops.gradient_rules import NoGradient, NotDifferentiable, RegisterGradient
-from dtfzmq.ops.gradients import AggregationMethod, gradients, hessians
+from dtfzmq.ops.gradients import (
+    AggregationMethod,
+    UnconnectedGradients,
+    gradients,
+    hessians,
+)
 from dtfzmq.ops.grouping import group, tuple
 from dtfzmq.ops.linalg import (
     cholesky,
@@ -429,6 +448,7 @@ from dtfzmq.ops.sparse import (
     sparse_to_dense,
     sparse_transpose,
 )
+from dtfzmq.ops.sparse_math import sparse_matmul
 from dtfzmq.ops.sparse_reduce import (
     sparse_merge,
     sparse_reduce_max,

@@ -55,6 +55,10 @@ class IndexedSlices:
         """The device of the values."""
         return self.values.device
 
+    def with_values(self, values: Tensor) -> IndexedSlices:
+        """The same rows with other values."""
+        return IndexedSlices(values, self.indices, self.dense_shape)
+
     def get_shape(self) -> TensorShape:
         """The static shape of the whole, as far as it is known."""
         return self.shape

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -31,6 +32,8 @@ class SparseTensor:
     `indices` is an int64 matrix [n, rank], ordered by rows where an op asks for it, `values` a vector [n] and
     `dense_shape` an int64 vector [rank]. Source: TensorFlow 1's ``tf.SparseTensor``.
     """
+
+    _operators: ClassVar[dict[str, Callable[[SparseTensor, Any], SparseTensor]]] = {}  # put in by the ops
 
     def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
         int64 = dtypes.int64
@@ -92,6 +95,10 @@ class SparseTensor:
         """The static shape of the whole, as far as it is known."""
         return value_as_shape(self._dense_shape)
 
+    def with_values(self, values: Tensor) -> SparseTensor:
+        """The same indices with other values."""
+        return SparseTensor(self._indices, values, self._dense_shape)
+
     def get_shape(self) -> TensorShape:
         """The static shape of the whole, as far as it is known."""
         return self.shape
@@ -107,6 +114,14 @@ class SparseTensor:
         """Its value, computed by the given or default session."""
         parts = [t.eval(feed_dict, session) for t in (self._indices, self._values, self._dense_shape)]
         return SparseTensorValue(*parts)
+
+    def __mul__(self, dense: Any) -> SparseTensor:
+        """Times a dense tensor that broadcasts to its shape."""
+        return self._operators["mul"](self, dense)
+
+    def __truediv__(self, dense: Any) -> SparseTensor:
+        """Over a dense tensor that broadcasts to its shape."""
+        return self._operators["truediv"](self, dense)
 
     def __repr__(self) -> str:
         return f"SparseTensor(indices={self._indices}, values={self._values}, dense_shape={self._dense_shape})"

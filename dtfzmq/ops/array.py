@@ -13,6 +13,7 @@ from dtfzmq.base.shapes import TensorShape, as_shape
 from dtfzmq.base.shapes import broadcast as broadcast_shapes
 from dtfzmq.graph.convert import convert_to_tensor, register_tensor_conversion_function
 from dtfzmq.graph.graph import Tensor
+from dtfzmq.graph.sparse import SparseTensor
 from dtfzmq.graph.static import dims, full_dims
 from dtfzmq.ops import joining, shaping
 from dtfzmq.ops.raw import raw
@@ -32,8 +33,11 @@ def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32, opti
 
 
 def _sizes(builder: Any, x: Any, name: str, out_type: Any, optimize: bool) -> Tensor:
-    x = convert_to_tensor(x)
     to = dtypes.as_dtype(out_type)
+    if isinstance(x, SparseTensor):
+        whole = x.dense_shape if builder is raw.Shape else raw.Prod(x.dense_shape, np.array([0], np.int32))
+        return raw.Cast(whole, DstT=to, name=name)
+    x = convert_to_tensor(x)
     known = full_dims(x)
     if optimize and known is not None:
         value = known if builder is raw.Shape else int(np.prod(known, dtype=np.int64))
@@ -48,6 +52,8 @@ def shape_n(input: Sequence[Any], out_type: Any = dtypes.int32, name: str | None
 
 def rank(input: Any, name: str | None = None) -> Tensor:
     """The number of axes."""
+    if isinstance(input, SparseTensor):
+        return size(input.dense_shape, name=name or "Rank")
     x = convert_to_tensor(input)
     known = dims(x)
     if known is not None:

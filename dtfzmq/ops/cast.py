@@ -80,8 +80,8 @@ _bitcast = op(
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     """x as `dtype`: fractions are cut off, numbers not 0 are true. x itself if it has that type."""
     to = dtypes.as_dtype(dtype).base_dtype
-    if hasattr(x, "dense_shape") and hasattr(x, "values"):
-        return type(x)(cast(x.values, to, name), x.indices, x.dense_shape)
+    if hasattr(x, "with_values"):
+        return x.with_values(cast(x.values, to, name))
     x = convert_to_tensor(x, name="x")
     if x.dtype.base_dtype is to:
         return x

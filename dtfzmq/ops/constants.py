@@ -301,8 +301,8 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
 
 def identity(input: Any, name: str | None = None) -> Any:
     """The same value as a new tensor."""
-    if hasattr(input, "dense_shape") and hasattr(input, "values"):
-        return type(input)(identity(input.values, name), input.indices, input.dense_shape)
+    if hasattr(input, "with_values"):
+        return input.with_values(identity(input.values, name))
     return _identity(input, name=name)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.shape_rules import same
+from dtfzmq.graph.sparse import SparseTensor
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import bits, ints, mat, pos
 
@@ -202,6 +204,17 @@ _invert = op(
 )  # fmt: skip
 
 
+def _or_sparse(fn: Any) -> Any:
+    """`fn` of a tensor, or of the values of a SparseTensor: for functions that keep zero."""
+
+    @functools.wraps(fn)
+    def apply(x: Any, name: str | None = None) -> Any:
+        return x.with_values(fn(x.values, name)) if isinstance(x, SparseTensor) else fn(x, name)
+
+    return apply
+
+
+@_or_sparse
 def negative(x: Any, name: str | None = None) -> Tensor:
     """-x."""
     return _neg(x, name=name)
@@ -210,6 +223,7 @@ def negative(x: Any, name: str | None = None) -> Tensor:
 neg = negative
 
 
+@_or_sparse
 def abs(x: Any, name: str | None = None) -> Tensor:
     """|x|; of a complex number its length, a real number."""
     x = convert_to_tensor(x, name="x")
@@ -218,16 +232,19 @@ def abs(x: Any, name: str | None = None) -> Tensor:
     return _abs(x, name=name)
 
 
+@_or_sparse
 def sign(x: Any, name: str | None = None) -> Tensor:
     """-1, 0 or 1."""
     return _sign(x, name=name)
 
 
+@_or_sparse
 def square(x: Any, name: str | None = None) -> Tensor:
     """x * x."""
     return _square(x, name=name)
 
 
+@_or_sparse
 def sqrt(x: Any, name: str | None = None) -> Tensor:
     """Square root; nan below 0."""
     return _sqrt(x, name=name)
@@ -306,6 +323,7 @@ def cosh(x: Any, name: str | None = None) -> Tensor:
     return _cosh(x, name=name)
 
 
+@_or_sparse
 def tanh(x: Any, name: str | None = None) -> Tensor:
     """Hyperbolic tangent."""
     return _tanh(x, name=name)

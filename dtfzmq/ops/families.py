@@ -31,6 +31,8 @@ from dtfzmq.ops import (
     einsum,
     elementwise,
     embedding,
+    fake_quant,
+    files,
     flow_grad,
     gradients,
     grouping,
@@ -75,6 +77,7 @@ from dtfzmq.ops import (
     sorting,
     sparse,
     sparse_index,
+    sparse_math,
     sparse_reduce,
     special,
     spectral,
@@ -150,6 +153,9 @@ FAMILIES: Final = (
     distributions,
     moving,
     scatter_nd,
+    fake_quant,
+    files,
+    sparse_math,
 )
 
 
@@ -208,6 +214,7 @@ _NAMESPACES: Final[dict[str, tuple[Any, ...]]] = {
         matrix_functions,
         running,
         reverse_sequence,
+        sparse_math,
     ),
     "math": (reductions, math, elementwise, complex, special, segments, sorting, sets, matrix_functions, running),
     "bitwise": (math, bitwise_ops),

@@ -36,8 +36,8 @@ mul = multiply
 
 def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
     """A scalar times a tensor or IndexedSlices. Raises ValueError if `scalar` is not a scalar."""
-    if hasattr(x, "indices"):
-        return type(x)(scalar_mul(scalar, x.values, name), x.indices, x.dense_shape)
+    if hasattr(x, "with_values"):
+        return x.with_values(scalar_mul(scalar, x.values, name))
     x = convert_to_tensor(x)
     scalar = convert_to_tensor(scalar, dtype=x.dtype.base_dtype)
     if scalar.shape.ndims not in (None, 0):

@@ -111,3 +111,23 @@ def test_sets_of_rows_and_distance_of_words():
         tf.edit_distance(a, b)
     with pytest.raises(errors.InvalidArgumentError, match="Mismatched group shapes"):
         evaluate(tf.sets.set_union(tf.constant([[1]]), tf.constant([[1], [2]])).values)
+
+
+def test_values_alone_are_mapped():
+    sp = tf.SparseTensor.from_value(VALUE)
+    scale = tf.constant([[10.0], [100.0]])
+    for made, want in [
+        (sp * 2.0, [2, 4, 6]), (sp * scale, [10, 200, 300]), (sp / tf.constant([1.0, 2.0, 4.0]), [0.5, 2, 0.75]),
+        (tf.negative(sp), [-1, -2, -3]), (tf.square(sp), [1, 4, 9]), (tf.cast(sp, tf.int32), [1, 2, 3]),
+        (tf.identity(sp), [1, 2, 3]), (tf.scalar_mul(3.0, sp), [3, 6, 9]),
+    ]:  # fmt: skip
+        assert isinstance(made, tf.SparseTensor)
+        np.testing.assert_array_equal(evaluate(made.values), want)
+        np.testing.assert_array_equal(evaluate(made.indices), INDICES)
+    assert evaluate([tf.shape(sp), tf.size(sp), tf.rank(sp)])[0].tolist() == [2, 3]
+    assert evaluate(tf.size(sp)) == 6
+    assert evaluate(tf.rank(sp)) == 2
+    scaled = sp * scale
+    np.testing.assert_array_equal(evaluate(tf.gradients(scaled.values, scale)[0]), [[1], [5]])
+    with pytest.raises(ValueError, match="of at most the rank 2"):
+        sp * tf.zeros([1, 1, 1])
