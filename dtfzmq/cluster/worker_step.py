@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from dtfzmq.base import errors
 from dtfzmq.cluster.tracing import TracedExchange, account
 from dtfzmq.cluster.worker_session import RegisteredPart
-from dtfzmq.runtime.executor import Feeds, Run
+from dtfzmq.runtime.executor import Run
+from dtfzmq.runtime.feeds import Feeds
 from dtfzmq.runtime.plan import Plan
 from dtfzmq.runtime.step import StepContext
 from dtfzmq.wire import messages as m

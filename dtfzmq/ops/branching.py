@@ -185,6 +185,7 @@ def make_while(
     name: str,
     save: bool = True,
     backward: bool = False,
+    parallel_iterations: int = 10,
 ) -> Operation:
     """Add the While op for a finished condition and body, whose first arguments are the loop variables."""
     count = len(initial)
@@ -200,6 +201,7 @@ def make_while(
         "body": _subgraph(body, [*following, *keep], types),
         "n_vars": count,
         "saved": tuple(range(count, count + len(keep))),
+        "parallel_iterations": parallel_iterations,
     }
     out_types = [*types[:count], *[dtypes.variant] * len(keep), dtypes.int32]
     out_shapes = [*shapes, *[SCALAR] * len(keep), SCALAR]

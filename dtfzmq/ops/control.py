@@ -254,8 +254,9 @@ def while_loop(
     """Run body(*loop_vars) while cond(*loop_vars) holds; the last values, in the structure of loop_vars.
 
     A list of one variable gives that variable alone unless return_same_structure. A variable keeps its type, and its
-    shape unless `shape_invariants` says what of it may change. Iterations run one after the other: parallel_iterations
-    and swap_memory are accepted. `maximum_iterations` bounds the count. Raises TypeError and ValueError for misuse.
+    shape unless `shape_invariants` says what of it may change. Iterations run one after the other; no task of a loop
+    over several runs more than parallel_iterations ahead of another. swap_memory is accepted. `maximum_iterations`
+    bounds the count. Raises TypeError and ValueError for misuse.
     """
     if not callable(cond):
         raise TypeError("cond must be callable.")
@@ -284,7 +285,10 @@ def while_loop(
             shapes = [*shapes, TensorShape(())]
         test, pred = _test_graph(outer, f"{prefix}/cond", cond, structure, flat, shapes, count, maximum_iterations)
         graph, following = _body_graph(outer, f"{prefix}/body", body, structure, flat, shapes, count)
-        made = make_while(outer, flat, test, pred, graph, following, shapes, "While", save=back_prop)
+        made = make_while(
+            outer, flat, test, pred, graph, following, shapes, "While",
+            save=back_prop, parallel_iterations=parallel_iterations,
+        )  # fmt: skip
         finals = _exits(outer, made, shapes[:count], count)
     packed = composites.pack_like(loop_vars, finals)
     return packed if return_same_structure else _single(packed)

@@ -233,6 +233,8 @@ _if = op(
     grad=_if_grad,
 )  # fmt: skip
 _while = op(
-    "While", "values: any*; cond: graph, body: graph, n_vars: int, saved: list(int) -> results: any*", shape=unknown,
-    grad=_while_grad,
+    "While",
+    "values: any*; cond: graph, body: graph, n_vars: int, saved: list(int), parallel_iterations: int = 10"
+    " -> results: any*",
+    shape=unknown, grad=_while_grad,
 )  # fmt: skip

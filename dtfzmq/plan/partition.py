@@ -17,7 +17,7 @@ from typing import Any
 from dtfzmq.base import collecting, dtypes, names
 from dtfzmq.base.dtypes import DType
 from dtfzmq.graph.node import Node, Subgraph
-from dtfzmq.plan import flow
+from dtfzmq.plan import flow, windows
 from dtfzmq.plan.part import Part
 from dtfzmq.plan.spread import Places, Region, Spread, Stand
 from dtfzmq.plan.verify import check
@@ -276,9 +276,19 @@ class _Splitter:
         return known
 
     def _pair(
-        self, node: Node, here: Edge | None, waits: tuple[int, ...], origin: str, device: str, dtype: DType
+        self,
+        node: Node,
+        here: Edge | None,
+        waits: tuple[int, ...],
+        origin: str,
+        device: str,
+        dtype: DType,
+        window: int = 0,
     ) -> int:
-        """Append `_Send` at `origin` and `_Recv` at `device`; the index of what is received in its share."""
+        """Append `_Send` at `origin` and `_Recv` at `device`; the index of what is received in its share.
+
+        With `window`, what is received in an iteration is what was sent so many before.
+        """
         context = self.context
         number = next(context.numbers)
         listed = dtype is dtypes.variant
@@ -297,6 +307,8 @@ class _Splitter:
             "key": f"{start}{tensor_name};",
             "T": dtype,
         }
+        if window:
+            attrs["window"] = window
         stem = f"{node.name}_S{number}" if context.prefix == "edge" else f"{node.name}_G{number}"
         inputs: tuple[Edge, ...] = () if here is None else (here,)
         self._share(self.where(origin)).append(Node(f"{stem}_send", "_Send", inputs, waits, origin, attrs, ()))
@@ -325,9 +337,15 @@ class _Splitter:
     def _add_flow(self, i: int, node: Node) -> None:
         stand = self.context.spread.stands[id(node)]
         inners: dict[str, dict[str, list[Node]]] = {}
+        splitter: _Splitter | None = None
         for attr in flow.SUBGRAPHS[node.op]:
             region = Region(self.context.spread, node.attrs[attr].nodes, stand.homes, next(iter(stand.places.values())))
-            inners[attr] = _Splitter(self.context, region, _needs(node, attr, stand, self.where)).shares
+            splitter = _Splitter(self.context, region, _needs(node, attr, stand, self.where))
+            inners[attr] = splitter.shares
+        if node.op == "While" and splitter is not None:
+            window = int(node.attrs.get("parallel_iterations", windows.WINDOW))
+            for ahead, behind in windows.unheld(list(inners.values()), self.where):
+                splitter._pair(node, None, (), stand.places[behind], stand.places[ahead], dtypes.float32, window)
         skip = flow.skipped_inputs(node)
         sources = list(node.inputs)
         agreed = skip if node.op == "If" else node.attrs["n_vars"]

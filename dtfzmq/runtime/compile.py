@@ -6,8 +6,6 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from dtfzmq.base import collecting, errors
 from dtfzmq.graph import opdef
 from dtfzmq.graph.node import Node, Subgraph
@@ -403,7 +401,10 @@ class _Compiler:
         self.pools[segment].extend(free or ())
         if node.op == "_Recv":
             prefix = node.attrs["key"]
-            plan.receives.append((prefix, prefix + "0:0", number, plan.copy_in))
+            if "window" in node.attrs:
+                plan.windows.append((prefix, number, node.attrs["window"]))
+            else:
+                plan.receives.append((prefix, prefix + "0:0", number, plan.copy_in))
         elif node.op == "_Arg":
             plan.receives.append(("", "", number, node.attrs["index"]))
         else:

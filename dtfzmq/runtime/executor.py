@@ -18,6 +18,7 @@ import numpy as np
 from dtfzmq.base import clock, denormals, errors
 from dtfzmq.runtime import plan as code
 from dtfzmq.runtime.cells import Busy, thread_state
+from dtfzmq.runtime.feeds import Feeds
 from dtfzmq.runtime.flow import End, Frame, derived
 from dtfzmq.runtime.plan import Plan, interpret, interpret_traced
 from dtfzmq.runtime.step import StepContext
@@ -30,28 +31,6 @@ FLUSH_S = 200e-6
 
 Done = Callable[[list[Any] | None, errors.OpError | None], None]
 OnFetch = Callable[[int, Any], None]
-
-
-class Feeds:
-    """The feeds of a partial run, which come one after another. On the baton."""
-
-    def __init__(self) -> None:
-        self._values: dict[int, Any] = {}
-        self._waiting: dict[int, list[Callable[[Any], None]]] = {}
-
-    def put(self, index: int, value: Any) -> None:
-        """Feed `index` is there."""
-        value = as_feed(value)
-        self._values[index] = value
-        for take in self._waiting.pop(index, ()):
-            take(value)
-
-    def wait(self, index: int, take: Callable[[Any], None]) -> None:
-        """Call `take(value)` when feed `index` is there."""
-        if index in self._values:
-            take(self._values[index])
-        else:
-            self._waiting.setdefault(index, []).append(take)
 
 
 class _Async:
@@ -101,10 +80,11 @@ class Run:
         self._work: collections.deque[tuple[Frame, int]] = collections.deque()
         self._cursor: tuple[Frame, int, int, int] | None = None
         self._outstanding = 0
+        self._draining = 0
         self._on_baton = False
         # What waits for the baton.
         self._sends: list[tuple[Any, str, Any]] = []
-        self._receives: list[tuple[str, Frame, int, Any]] = []
+        self._receives: list[tuple[str, Frame | None, int, Any]] = []
         self._fetched: list[tuple[int, Any]] = []
         # Calls of `_dispatch_and_end` that are on their way: the run has not ended before they came.
         self._undispatched = 0
@@ -175,8 +155,26 @@ class Run:
                 if number and prefix:
                     key = f"{prefix}{number}:{iteration}"
                 self._receives.append((key, frame, async_number, copy))
+        for prefix, async_number, window in plan.windows:
+            if iteration < window:
+                frame.left -= 1
+            else:
+                self._outstanding += 1
+                self._receives.append((f"{prefix}{number}:{iteration - window}", frame, async_number, None))
         for segment in plan.ready:
             self._work.append((frame, segment))
+
+    def drain(self, plan: Plan, number: int, iterations: int) -> None:
+        """Take in the signals of a loop's last iterations, which held up nothing: the run ends after they came."""
+        for prefix, _, window in plan.windows:
+            for iteration in range(max(0, iterations - window), iterations):
+                self._draining += 1
+                self._receives.append((f"{prefix}{number}:{iteration}", None, 0, None))
+
+    def _drained(self, value: Any, error: errors.OpError | None) -> None:
+        with self._lock:
+            self._draining -= 1
+        self._end_if_over()
 
     # -- arrival ------------------------------------------------------------------------------------------------------
 
@@ -378,7 +376,9 @@ class Run:
         self.ctx.cancel(error)
 
     def _is_over(self) -> bool:
-        return self.results is not None or (self.error is not None and self._outstanding == 0)
+        if self.error is not None and self._outstanding == 0:
+            return True
+        return self.results is not None and self._draining == 0
 
     def _end_if_over(self) -> None:
         done = self.done
@@ -421,11 +421,15 @@ class Run:
             self.error = self.error or error
             ctx.cancel(error)
         for key, frame, number, extra in receives:
-            if key:
+            if frame is None:
+                assert ctx.exchange is not None
+                ctx.exchange.recv(key, self._drained)
+            elif key:
                 assert ctx.exchange is not None
                 ctx.exchange.recv(key, functools.partial(self._delivered, frame, number, extra))
             else:
-                self._await_feed(frame, number, extra)
+                assert isinstance(self.feeds, Feeds)
+                self.feeds.await_in(ctx, extra, _Async(self, frame, number), self.plan.copy_in)
 
     def _push(self, sends: list[Any]) -> None:
         ctx = self.ctx
@@ -440,20 +444,3 @@ class Run:
         for task, items in away.items():
             assert ctx.route is not None
             ctx.route(task).push(ctx.step, items)
-
-    def _await_feed(self, frame: Frame, number: int, index: int) -> None:
-        done = _Async(self, frame, number)
-        ctx = self.ctx
-
-        def cancelled() -> None:
-            done.fail(derived(ctx.error or errors.CancelledError(None, None, "The partial run was cancelled.")))
-
-        token = ctx.on_cancel(cancelled)
-
-        def take(value: Any) -> None:
-            ctx.off_cancel(token)
-            copy = self.plan.copy_in
-            done(value if copy is None else copy(value))
-
-        assert isinstance(self.feeds, Feeds)
-        self.feeds.wait(index, take)

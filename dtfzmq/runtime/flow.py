@@ -44,6 +44,9 @@ class Host(Protocol):
     def open(self, plan: Plan, args: list[Any], number: int, iteration: int, end: End) -> None:
         """Start a frame; `end(outputs)` is called when it is through, later, not from inside this call."""
 
+    def drain(self, plan: Plan, number: int, iterations: int) -> None:
+        """A loop with body `plan` has ended: take in what the windows of its last iterations would have."""
+
 
 class If:
     """An If node: `now` where nothing in its branches waits, else `begin`."""
@@ -135,6 +138,7 @@ class _Loop:
         if truth(results[0], self.loop.name):
             self.host.open(self.loop.body, self.values + self.captures, self.number, self.iteration, self.turned)
         else:
+            self.host.drain(self.loop.body, self.number, self.iteration)
             self.end([*self.values, *self.saved, np.int32(self.iteration)])
 
     def turned(self, results: list[Any]) -> None:

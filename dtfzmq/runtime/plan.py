@@ -77,6 +77,7 @@ class Plan:
         "task",
         "template",
         "waits",
+        "windows",
     )
 
     def __init__(self, device: str, task: str) -> None:
@@ -100,6 +101,9 @@ class Plan:
         # What arrives from outside: (prefix, key at the top, asynchronous op, copy or None); for a feed of a partial
         # run the prefix is empty and its index stands for the copy.
         self.receives: list[tuple[str, str, int, Any]] = []
+        # Of a While's body: (prefix, asynchronous op, n) for a signal from the share that this one may be n iterations
+        # ahead of, sent in the iteration so many before.
+        self.windows: list[tuple[str, int, int]] = []
         # Segments that wait for nothing.
         self.ready: list[int] = []
         # Something in it may hold a thread for long: it never runs on the baton.

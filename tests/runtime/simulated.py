@@ -23,7 +23,8 @@ from dtfzmq.plan.place import Placer
 from dtfzmq.plan.prune import prune
 from dtfzmq.runtime.compile import compile_function, compile_nodes
 from dtfzmq.runtime.device import make_devices
-from dtfzmq.runtime.executor import Feeds, Run
+from dtfzmq.runtime.executor import Run
+from dtfzmq.runtime.feeds import Feeds
 from dtfzmq.runtime.kernel_env import KernelEnv
 from dtfzmq.runtime.resources import ResourceManager
 from dtfzmq.runtime.step import StepContext

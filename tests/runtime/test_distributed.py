@@ -240,3 +240,55 @@ def test_values_pass_the_copy_hooks_of_their_device() -> None:
     cluster.extend(b.nodes)
     assert cluster.run([back, fed], {x: np.float64(3)}) == [7, 3]
     assert sorted(moved) == ["in"] * 3 + ["out"] * 3
+
+
+def most_waiting(cluster: Cluster, fetches: list[tuple[int, int]]) -> tuple[list[Any], int]:
+    """Run a step; what it yields, and how many tensors waited at one task at the most."""
+    step = Step(cluster, len(fetches))
+    most = 0
+    step.start(cluster.plan([], fetches), [])
+    while cluster.loop.ready:
+        cluster.loop.run(1)
+        most = max(most, *(len(context.exchange.values) for context in step.contexts.values()))  # type: ignore[union-attr]  # ours
+    return step.finish(), most
+
+
+@pytest.mark.parametrize("busy", [0.0, 1.0])
+@pytest.mark.parametrize(("window", "turns"), [(10, 300), (1, 50), (10, 4), (10, 10), (3, 0)])
+def test_no_share_of_a_loop_runs_far_ahead(busy: float, window: int, turns: int) -> None:
+    # A counts, B adds up what A sends, C adds up what B sends: nothing ever goes back.
+    b = Builder()
+    zero = b.const(0.0)
+    cond, body = Builder("c/"), Builder("b/")
+    cond.ret(cond.binary("Less", cond.arg(), cond.const(float(turns)), A, dtypes.bool_))
+    i, first, second = body.arg(), body.arg(), body.arg()
+    following = body.binary("Add", i, body.const(1.0), A)
+    total = body.binary("Add", first, following, B)
+    for value in (following, total, body.binary("Add", second, total, C)):
+        body.ret(value)
+    for _ in range(2):
+        cond.arg()
+    loop = b.loop([zero, zero, zero], [], cond, body, [F, F, F], parallel_iterations=window)
+    cluster = Cluster({"a": 1, "b": 2})
+    cluster.busy_s = busy
+    cluster.extend(b.nodes)
+    sums = np.cumsum(np.arange(1, turns + 1.0))
+    results, most = most_waiting(cluster, [(loop, 0), (loop, 1), (loop, 2)])
+    assert results == [turns, sums[-1] if turns else 0, sums.sum()]
+    # Per iteration A sends B the predicate and the number; B sends C the sum; and there is one signal back for each.
+    assert most <= 4 * (window + 2)
+
+
+def test_shares_that_wait_for_each_other_anyhow_need_no_window() -> None:
+    b, loop = counting(6, A, C)
+    cluster = Cluster({"a": 1, "b": 2})
+    cluster.extend(b.nodes)
+    windows = [
+        (part.task, node.attrs["send_device"])
+        for part in cluster.plan(fetches=[(loop, 1)])
+        for outer in part.nodes if outer.op == "While"
+        for node in outer.attrs["body"].nodes if node.op == "_Recv" and "window" in node.attrs
+    ]  # fmt: skip
+    # C tells A and B whether to go on, and has the counter from A: only B sends nothing back.
+    assert sorted(task for task, _ in windows) == ["/job:a/replica:0/task:0", "/job:b/replica:0/task:1"]
+    assert {device.partition("/device")[0] for _, device in windows} == {"/job:b/replica:0/task:0"}

@@ -13,7 +13,8 @@ from dtfzmq.base import dtypes, errors
 from dtfzmq.graph.node import Node
 from dtfzmq.runtime.compile import compile_nodes
 from dtfzmq.runtime.device import Device, make_devices
-from dtfzmq.runtime.executor import Feeds, Run
+from dtfzmq.runtime.executor import Run
+from dtfzmq.runtime.feeds import Feeds
 from dtfzmq.runtime.step import StepContext
 from tests.runtime.programs import Builder, F
 from tests.runtime.running import CALLS, GATES, TASK, Started, compiled, declare, env, open_gate
