@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import pytest
 
+from dtfzmq import compat
 from dtfzmq.base import errors
 from dtfzmq.compat import gfile
 
@@ -64,3 +67,12 @@ def test_folders(tmp_path):
 def test_what_is_not_there(tmp_path, call):
     with pytest.raises(errors.NotFoundError):
         call(str(tmp_path / "none"))
+
+
+def test_text_and_bytes():
+    assert compat.as_bytes("é") == b"\xc3\xa9" == compat.as_bytes(b"\xc3\xa9")
+    assert compat.as_text(b"\xc3\xa9") == "é" == compat.as_str("é")
+    assert compat.as_str_any(3) == "3" and compat.path_to_str(pathlib.Path("a")) == "a"
+    for convert in (compat.as_bytes, compat.as_text):
+        with pytest.raises(TypeError, match="Expected binary or unicode string"):
+            convert(3)
