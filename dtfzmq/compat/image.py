@@ -1,5 +1,6 @@
 """``tf.image``: public names alone."""
 
+from dtfzmq.ops.boxes import non_max_suppression, non_max_suppression_overlaps
 from dtfzmq.ops.image import (
     central_crop,
     crop_to_bounding_box,

@@ -13,7 +13,7 @@ import pytest
 from dtfzmq.base import dtypes, errors
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Graph
-from dtfzmq.ops import image, image_color, image_files, image_measures, patches, resize
+from dtfzmq.ops import boxes, image, image_color, image_files, image_measures, patches, resize
 from dtfzmq.ops.constants import constant, placeholder
 from dtfzmq.ops.gradients import gradients
 from tests.kit.evaluate import Env, evaluate
@@ -304,3 +304,19 @@ def test_without_pillow_the_error_says_what_to_install(monkeypatch):
     with Graph().as_default():
         with pytest.raises(errors.UnimplementedError, match=r"install dtfzmq\[image\] on the task"):
             evaluate(image_files.decode_png(b"\x89PNG"))
+
+
+def test_best_boxes_do_not_overlap():
+    around = np.array([[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, 2, 1, 3], [1, 3, 0, 2.1], [5, 5, 5, 5]], np.float32)
+    scores = np.array([0.5, 0.75, 0.25, 0.9, 0.1], np.float32)
+    assert _run(lambda b, s: boxes.non_max_suppression(b, s, 9), around, scores).tolist() == [3, 1, 4]
+    assert _run(lambda b, s: boxes.non_max_suppression(b, s, 9, 0.85), around, scores).tolist() == [3, 1, 0, 4]
+    assert _run(lambda b, s: boxes.non_max_suppression(b, s, 9, 0.85, 0.5), around, scores).tolist() == [3, 1]
+    assert _run(lambda b, s: boxes.non_max_suppression(b, s, 1), around, scores).tolist() == [3]
+    own = np.eye(5, dtype=np.float32)
+    assert _run(lambda o, s: boxes.non_max_suppression_overlaps(o, s, 2), own, scores).tolist() == [3, 1]
+    with Graph().as_default():
+        with pytest.raises(errors.InvalidArgumentError, match="iou_threshold must be in"):
+            evaluate(boxes.non_max_suppression(around, scores, 1, 2.0))
+        with pytest.raises(ValueError):
+            boxes.non_max_suppression(around[:, :3], scores, 1)
