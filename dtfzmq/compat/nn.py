@@ -55,6 +55,7 @@ from dtfzmq.ops.nn import (
     embedding_lookup,
     in_top_k,
     leaky_relu,
+    log_poisson_loss,
     log_softmax,
     moments,
     relu,

@@ -227,6 +227,29 @@ def weighted_cross_entropy_with_logits(targets: Any, logits: Any, pos_weight: An
         return raw.Add((1 - targets) * logits, weight * tail, name=scope)
 
 
+def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = False, name: str | None = None) -> Tensor:
+    """exp(log_input) - log_input * targets, plus Stirling's approximation of log(targets!) if full.
+
+    Raises ValueError for targets and log_input of different shapes.
+    """
+    log_input = convert_to_tensor(log_input, name="log_input")
+    kind = log_input.dtype.base_dtype
+    targets = convert_to_tensor(targets, None if isinstance(targets, Tensor) else kind, "targets")
+    try:
+        targets.shape.merge_with(log_input.shape)
+    except ValueError:
+        raise ValueError(
+            f"`log_input` and `targets` must have the same shape, got ({log_input.shape} vs {targets.shape})"
+        ) from None
+    with log_input.graph.name_scope(name or "log_poisson_loss"):
+        loss = raw.Exp(log_input) - log_input * targets
+        if compute_full_loss:
+            stirling = targets * raw.Log(targets) - targets + 0.5 * raw.Log(2 * np.pi * targets)
+            few = raw.LogicalAnd(raw.GreaterEqual(targets, 0), raw.LessEqual(targets, 1))
+            loss = loss + raw.Select(few, raw.ZerosLike(targets), stirling)
+        return loss
+
+
 def dropout(
     x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: int | None = None, name: str | None = None,
     rate: Any = None,
@@ -384,8 +407,8 @@ def _limited(rows: Tensor, ids: Tensor, max_norm: float | None) -> Tensor:
 
 __all__ = [
     "batch_normalization", "bias_add", "crelu", "dropout", "elu", "embedding_lookup", "in_top_k", "l2_loss",
-    "l2_normalize", "leaky_relu", "log_softmax", "moments", "relu", "relu6", "relu_layer", "selu", "sigmoid",
-    "sigmoid_cross_entropy_with_logits", "softmax", "softmax_cross_entropy_with_logits",
+    "l2_normalize", "leaky_relu", "log_poisson_loss", "log_softmax", "moments", "relu", "relu6", "relu_layer", "selu",
+    "sigmoid", "sigmoid_cross_entropy_with_logits", "softmax", "softmax_cross_entropy_with_logits",
     "softmax_cross_entropy_with_logits_v2", "softplus", "softsign", "sparse_softmax_cross_entropy_with_logits", "swish",
     "tanh", "top_k", "weighted_cross_entropy_with_logits", "xw_plus_b", "zero_fraction",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Graph
-from dtfzmq.ops import batch_norm, normalization
+from dtfzmq.ops import batch_norm, nn, normalization
 from dtfzmq.ops.constants import placeholder
 from dtfzmq.ops.gradients import gradients
 from dtfzmq.ops.raw import raw
@@ -143,3 +143,16 @@ def test_lrn_divides_by_its_neighbours():
         near = x[..., max(0, i - 2) : i + 3]
         want[..., i] = x[..., i] / (1.5 + 0.3 * np.sum(near**2, -1)) ** 0.7
     np.testing.assert_allclose(got, want)
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_log_poisson_loss(full):
+    targets, logs = np.array([0.0, 0.5, 1.0, 4.0]), np.array([0.1, -2.0, 1.0, 1.5])
+    with Graph().as_default():
+        got = evaluate(nn.log_poisson_loss(targets, logs, compute_full_loss=full))
+        want = np.exp(logs) - logs * targets
+        if full:
+            want[3] += 4 * np.log(4) - 4 + 0.5 * np.log(8 * np.pi)  # Stirling's, for counts above 1 alone
+        np.testing.assert_allclose(got, want)
+        with pytest.raises(ValueError, match="must have the same shape"):
+            nn.log_poisson_loss(targets, logs[:2])
