@@ -15,7 +15,6 @@ from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import Sample, op
 from dtfzmq.graph.shape_rules import broadcast, same
 from dtfzmq.ops.broadcasting import unbroadcast
-from dtfzmq.ops.math import pair
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import mat
 
@@ -91,10 +90,14 @@ _conj = op(
 
 def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
     """real + i imag: complex64 of float32, complex128 of float64. Raises TypeError for other types."""
-    real, imag = pair(real, imag)
+    real = convert_to_tensor(real, name="real")
+    imag = convert_to_tensor(imag, dtype=None if isinstance(imag, Tensor) else real.dtype.base_dtype, name="imag")
     to = _TWIN.get(real.dtype.base_dtype)
-    if to is None:
-        raise TypeError(f"The types of real and imag are {real.dtype.name}, but must be float32 or float64.")
+    if to is None or real.dtype.base_dtype is not imag.dtype.base_dtype:
+        raise TypeError(
+            f"The `real` and `imag` components have incorrect types: {real.dtype.name} {imag.dtype.name}. They must be "
+            "consistent, and one of [tf.float32, tf.float64]"
+        )
     return _complex(real, imag, Tout=to, name=name or "Complex")
 
 
@@ -103,9 +106,13 @@ def _part(builder: Any, x: Tensor, name: str) -> Tensor:
 
 
 def real(input: Any, name: str | None = None) -> Tensor:
-    """The real part; a real tensor is its own."""
+    """The real part; a real tensor is its own. Raises TypeError if the tensor is not numeric."""
     x = convert_to_tensor(input, name="input")
-    return _part(_real, x, name or "Real") if x.dtype.is_complex else x
+    if x.dtype.is_complex:
+        return _part(_real, x, name or "Real")
+    if not (x.dtype.is_floating or x.dtype.is_integer):
+        raise TypeError(f"input must be a numeric tensor, but got tensor with dtype {x.dtype!r}")
+    return x
 
 
 def imag(input: Any, name: str | None = None) -> Tensor:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dtfzmq.base import errors
 from dtfzmq.base.shapes import UNKNOWN, TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
@@ -31,7 +32,7 @@ def _bounds(k: np.ndarray) -> tuple[int, int]:
         raise invalid(f"diag_index must be a scalar or a vector of one or two elements, not {flat}")
     low, high = flat[0], flat[-1]
     if low > high:
-        raise invalid(f"lower_diag_index must not be larger than upper_diag_index: {low} > {high}")
+        raise invalid(f"lower_diag_index is greater than upper_diag_index: {low} > {high}")
     return low, high
 
 
@@ -122,6 +123,13 @@ def _set_kernel(node: Any, env: Any) -> Any:
     return set_diag
 
 
+def _static_bounds(k: np.ndarray) -> tuple[int, int]:
+    try:
+        return _bounds(k)
+    except errors.InvalidArgumentError as error:
+        raise ValueError(error.message) from None
+
+
 def _part_shape(n: Any) -> list[TensorShape]:
     known, k = dims(n.inputs[0]), constant_value(n.inputs[1])
     if known is None:
@@ -130,10 +138,13 @@ def _part_shape(n: Any) -> list[TensorShape]:
         raise ValueError(f"Shape must be at least rank 2 but is rank {len(known)} for shape {n.inputs[0].shape}")
     if k is None:
         return [UNKNOWN]
-    low, high = _bounds(k)
+    low, high = _static_bounds(k)
     rows, columns = known[-2:]
     width = None
     if rows is not None and columns is not None:
+        if not (-rows < low and high < columns) and rows and columns:
+            which = "upper" if high >= columns and low > -rows else "lower"
+            raise ValueError(f"{which}_diag_index is out of bound: {low}, {high} of shape {n.inputs[0].shape}")
         width = max(_length(rows, columns, d) for d in range(low, high + 1))
     return [TensorShape([*known[:-2], *([] if low == high else [high - low + 1]), width])]
 
@@ -142,7 +153,7 @@ def _diag_shape(n: Any) -> list[TensorShape]:
     known, k, rows, columns = dims(n.inputs[0]), *(constant_value(t) for t in n.inputs[1:4])
     if known is None or k is None or rows is None or columns is None:
         return [UNKNOWN]
-    low, high = _bounds(k)
+    low, high = _static_bounds(k)
     lead = known[:-1] if low == high else known[:-2]
     if known[-1] is None:
         sizes: list[int | None] = [None if v < 0 else int(v) for v in (rows, columns)]
@@ -250,8 +261,11 @@ def _band_kernel(x: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndar
         raise invalid(f"input must be at least 2-dim, received shape: {list(x.shape)}")
     rows, columns = x.shape[-2:]
     low, high = int(lower), int(upper)
-    if low > rows or high > columns:
-        raise invalid(f"num_lower and num_upper must be at most {rows} and {columns}, not {low} and {high}")
+    for what, number, of, most in (("lower", low, "rows", rows), ("upper", high, "columns", columns)):
+        if number > most:
+            raise invalid(
+                f"num_{what} must be negative or less or equal to number of {of} ({most}) got: {number}"
+            )
     away = np.arange(columns) - np.arange(rows)[:, None]
     inside = np.ones((rows, columns), bool)
     if low >= 0:

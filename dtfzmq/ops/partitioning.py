@@ -94,7 +94,8 @@ def _stitch_kernel(*inputs: np.ndarray) -> np.ndarray:
                 f"and rows of shape {list(rest)}"
             )
         if index.size and index.min() < 0:
-            raise invalid(f"indices must not be negative, but one is {index.min()}")
+            at = ",".join(str(i) for i in np.unravel_index(int(np.argmax(index < 0)), index.shape))
+            raise invalid(f"indices[{at}] = {index.min()} is out of range")
         size = max(size, int(index.max(initial=-1)) + 1)
     dtype = inputs[half].dtype
     out = np.full((size, *rest), b"", dtype) if dtype.hasobject else np.zeros((size, *rest), dtype)

@@ -43,8 +43,8 @@ def _checked(data: Array, ids: Array) -> int:
         raise invalid("segment_ids should be a vector.")
     if data.ndim < 1 or len(ids) != data.shape[0]:
         raise invalid("segment_ids should be the same size as dimension 0 of input.")
-    if len(ids) and ids[0] < 0:
-        raise invalid("segment ids must be >= 0")
+    if len(ids) and ids.min() < 0:
+        raise invalid(f"Segment id {ids.min()} out of range, possibly because 'segment_ids' input is not sorted.")
     if np.any(ids[1:] < ids[:-1]):
         raise invalid("segment ids are not increasing")
     return int(ids[-1]) + 1 if len(ids) else 0

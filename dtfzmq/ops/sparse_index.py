@@ -89,6 +89,9 @@ sparse_union = op(
 
 
 def _inside(indices: Array, start: Array, size: Array) -> Array:
+    for what, numbers in (("start", start), ("size", size)):
+        if numbers.shape != (indices.shape[1],):
+            raise invalid(f"Expected {what} to be a vector of length {indices.shape[1]}, got {list(numbers.shape)}")
     within = np.all((indices >= start) & (indices < start + size), axis=1)
     return np.flatnonzero(within).astype(np.int64)
 

@@ -160,6 +160,8 @@ def _join_kernel(node: Any, env: Any) -> Any:
         if len(shapes) > 1:
             raise invalid(f"Input shapes do not match: {' vs. '.join(str(list(s)) for s in sorted(shapes))}")
         shape = shapes.pop() if shapes else ()
+        if not inputs:
+            return np.array(b"", object)
         columns = [np.broadcast_to(x, shape).reshape(-1).tolist() for x in inputs]
         out = np.empty(int(np.prod(shape, dtype=np.int64)), object)
         out[:] = [separator.join(parts) for parts in zip(*columns)]
@@ -347,7 +349,7 @@ def string_to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = 
 def string_to_hash_bucket_strong(input: Any, num_buckets: int, key: Sequence[int], name: str | None = None) -> Tensor:
     """A number below num_buckets for each string by SipHash under a key of two numbers, TensorFlow's."""
     if np.size(np.asarray(key, object)) != 2:
-        raise ValueError(f"key must have 2 elements, not {key!r}.")
+        raise invalid(f"Key must have 2 elements, not {key!r}.")
     return _hash_bucket_strong(input, num_buckets=_buckets(num_buckets), key=list(key), name=name)
 
 

@@ -68,6 +68,7 @@ def test_hashes_of_every_length(i, size):
         (lambda: tf.as_string([1.0], scientific=True, shortest=True), "Cannot select both scientific and shortest"),
         (lambda: tf.as_string([1.0], fill="ab"), "Fill string must be one or fewer characters"),
         (lambda: tf.regex_replace("a", "(", "b"), r"Invalid pattern: \(, error"),
+        (lambda: tf.string_to_hash_bucket_strong(["a"], 5, [1]), "Key must have 2 elements"),
         (lambda: tf.decode_base64(["!!"]), "Invalid character found in base64"),
         (lambda: tf.strings.unicode_transcode([b"\xff"], "UTF-8", "UTF-8", errors="strict"), "Invalid formatting"),
     ],
@@ -81,7 +82,6 @@ def test_what_fails_in_the_step(make, text):
     "make, text",
     [
         (lambda: tf.string_to_hash_bucket_fast(["a"], 0), "num_buckets"),
-        (lambda: tf.string_to_hash_bucket_strong(["a"], 5, [1]), "key must have 2 elements"),
         (lambda: tf.reduce_join(["a"], 3), "Invalid reduction dimension 3 for input with 1 dimension"),
         (lambda: tf.string_join([["a"], ["b", "c"]]), "not compatible"),
         (lambda: tf.substr("a", 0, 1, unit="WORD"), "not in the list of allowed values"),
