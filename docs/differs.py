@@ -118,7 +118,6 @@ DIFFERS = {
     "StatelessMultinomial": "other numbers than TF's for the same seed",
     "Sign": "of a complex number no gradient but zero",
     "PyCall": "runs in the process that built the graph, and says so where it would have to travel",
-    "case": "`exclusive=True` is accepted and not checked: the first predicate that holds decides",
     "hessians": "needs static shapes of xs",
     "gradients": "`aggregation_method` is checked and accepted: there is one way to add up",
     "custom_gradient": "variables of the reference kind may be used inside, and are given to `grad_fn`",

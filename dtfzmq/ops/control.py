@@ -134,8 +134,8 @@ def case(
 ) -> Any:
     """The result of the first function whose predicate holds, else of `default`.
 
-    Without a default the last function is taken when no predicate holds; `exclusive` is accepted, the first true one
-    is taken all the same. A dict of pairs is walked in the order of its predicates' names.
+    Without a default a step in which no predicate holds fails with InvalidArgumentError; with `exclusive` one in which
+    several hold. A dict of pairs is walked in the order of its predicates' names.
     """
     if isinstance(pred_fn_pairs, Mapping):
         pairs = sorted(pred_fn_pairs.items(), key=lambda item: item[0].name)
@@ -154,15 +154,46 @@ def case(
         raise TypeError("default must be callable.")
     if not pairs:
         raise ValueError("case() needs at least one pair of a predicate and a function.")
-    if default is None:
-        default = pairs[-1][1]
-        pairs = pairs[:-1]
-    if not pairs:
-        return default()
-    rest: Callable[[], Any] = default
-    for pred, fn in reversed(pairs[1:]):
-        rest = _otherwise(pred, fn, rest, strict)
-    return cond(pairs[0][0], pairs[0][1], rest, strict=strict, name=name)
+    graph = graph_of([pred for pred, _ in pairs])
+    with graph.as_default(), graph.name_scope(name):
+        checks = [_at_most_one(pairs)] if exclusive else []
+        rest = default if default is not None else _some_case(pairs)
+        for pred, fn in reversed(pairs[1:] if default is not None else pairs[1:-1]):
+            rest = _otherwise(pred, fn, rest, strict)
+        with graph.control_dependencies(checks):
+            if default is None and len(pairs) == 1:
+                return rest()
+            return cond(pairs[0][0], pairs[0][1], rest, strict=strict)
+
+
+def _at_most_one(pairs: Sequence[Any]) -> Operation:
+    held = raw.Pack([raw.Cast(pred, DstT=dtypes.int32) for pred, _ in pairs], axis=0)
+    names = ", ".join(pred.name for pred, _ in pairs)
+    text = f"Input error: exclusive=True: more than 1 conditions ({names}) evaluated as True:"
+    made: Operation = raw.Assert(raw.LessEqual(raw.Sum(held, [0]), np.int32(1)), [text, held], summarize=len(pairs))
+    return made
+
+
+def _some_case(pairs: Sequence[Any]) -> Callable[[], Any]:
+    """The last function, where it is known that no other predicate holds."""
+
+    def last() -> Any:
+        graph = get_default_graph()
+        held = raw.Pack([raw.Cast(pred, DstT=dtypes.int32) for pred, _ in pairs], axis=0)
+        text = "Input error: None of conditions evaluated as True:"
+        check = raw.Assert(value_of(pairs[-1][0]), [text, held], summarize=len(pairs))
+        with graph.control_dependencies([check]):
+            result = pairs[-1][1]()
+            return nest.map_structure(_after, result)
+
+    return last
+
+
+def _after(leaf: Any) -> Any:
+    """A result as a tensor made here and now, so that it waits for what it has to wait for."""
+    if leaf is None or isinstance(leaf, Operation) or composites.is_composite(leaf):
+        return leaf
+    return passed_on(convert_to_tensor(leaf))
 
 
 def _otherwise(pred: Tensor, fn: Any, rest: Any, strict: bool) -> Callable[[], Any]:

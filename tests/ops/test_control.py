@@ -8,7 +8,7 @@ import msgpack
 import numpy as np
 import pytest
 
-from dtfzmq.base import dtypes
+from dtfzmq.base import dtypes, errors
 from dtfzmq.graph import registry
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Graph, get_default_graph
@@ -365,3 +365,19 @@ def test_lists_travel_as_bytes():
     assert back[1] == 4 and back[1].dtype == np.int32
     assert back[2][0].shape == (0, 2) and back[2][1][0].dtype == np.bool_
     assert back[3] == []
+
+
+def test_case_says_when_no_predicate_or_too_many_hold():
+    p, q = c.placeholder("bool", []), c.placeholder("bool", [])
+    first = control.case([(p, lambda: 1), (q, lambda: 2)])
+    alone = control.case([(p, lambda: c.constant(1))])
+    only = control.case([(p, lambda: 1), (q, lambda: 2)], default=lambda: 3, exclusive=True)
+    assert evaluate([first, only], {p: np.bool_(False), q: np.bool_(True)}) == [2, 2]
+    assert evaluate([first, alone], {p: np.bool_(True), q: np.bool_(True)}) == [1, 1]
+    neither = {p: np.bool_(False), q: np.bool_(False)}
+    assert evaluate(only, neither) == 3
+    for t in (first, alone):
+        with pytest.raises(errors.InvalidArgumentError, match="None of conditions evaluated as True"):
+            evaluate(t, neither)
+    with pytest.raises(errors.InvalidArgumentError, match="exclusive=True: more than 1 conditions"):
+        evaluate(only, {p: np.bool_(True), q: np.bool_(True)})
