@@ -299,6 +299,7 @@ class Endpoint:
     def _accept(self, lane: Lane) -> Channel:
         channel = Channel(self, None, CONTROL)
         channel.lane = lane
+        channel.expect(self.settings.hello_limit)
         self.channels.add(channel)
         return channel
 

@@ -67,8 +67,14 @@ class Channel:
         self._timer = self._endpoint.loop.call_later(seconds, self._late)
 
     def _late(self) -> None:
-        if not self.live:
+        if self.live:
+            return
+        if self.link is not None:
             self.end("it accepted the connection and did not answer")
+            return
+        assert self.lane is not None
+        _log.warning("closed %s: no hello came", self.lane.address)
+        self.end("no hello came")
 
     def on_open(self) -> None:
         """Our connection stands: say hello."""

@@ -38,6 +38,8 @@ class LinkSettings:
     connect_limit: float = 30.0
     #: One attempt to connect.
     connect_timeout: float = 2.0
+    #: Who connects says who it is within this, or its connection is ended.
+    hello_limit: float = 5.0
     #: A holder of a task's name that does not answer a ping within this is taken for dead.
     ping_limit: float = 1.0
     #: An acknowledgement that has nothing to ride on waits this long.

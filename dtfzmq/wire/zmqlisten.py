@@ -1,6 +1,7 @@
 """Where a task listens: one ROUTER for all its peers.
 
-A ROUTER does not say which of its lanes ended, so each is probed when one did: a lane that is gone cannot be routed to.
+A ROUTER does not say which of its lanes ended. The monitor tells the descriptor of a connection that did, so the lanes
+that came by it are probed: one that is gone cannot be routed to.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import zmq
 
 from dtfzmq.base import errors
 from dtfzmq.wire import addresses
+from dtfzmq.wire.connections import Connections
 from dtfzmq.wire.settings import LinkSettings
 from dtfzmq.wire.transport import Accept, LaneEvents
 from dtfzmq.wire.zmqpoll import MORE, NONE, SOME, ZmqPoller
@@ -37,8 +39,11 @@ from dtfzmq.wire.zmqsocket import (
 
 _log = logging.getLogger("dtfzmq")
 
-# libzmq does not let us end one connection of a ROUTER; what comes on so many of those we are done with is dropped.
+# What still comes on so many of the lanes that we are done with is dropped.
 _BARRED = 1024
+# The other end of such a lane is told, and gets this long to end the connection itself.
+_CUT_S = 1.0
+_UNKNOWN = -1
 _PROBES_S = (0.0, 0.002, 0.01, 0.05, 0.25, 1.0)
 _CLOSE_WAIT_MS = 1000
 
@@ -46,15 +51,16 @@ _CLOSE_WAIT_MS = 1000
 class _RouterLane(ZmqLane):
     """One peer of a ROUTER."""
 
-    def __init__(self, router: ZmqListener, route: bytes) -> None:
+    def __init__(self, router: ZmqListener, route: bytes, fd: int) -> None:
         self.router = router
         self.route = route
+        self.fd = fd
         self.address = f"a connection to {router.address}"
         self.events: LaneEvents | None = None
 
     def send(self, frames: Sequence[Any], frozen: bool = False) -> None:
         """See transport.Lane."""
-        if self.events is not None or self.route in self.router.lanes:
+        if self.route in self.router.lanes:
             self.router.send(self, frames, frozen)
 
     def close(self) -> None:
@@ -62,6 +68,7 @@ class _RouterLane(ZmqLane):
         if self.route in self.router.lanes:
             self.router.send(self, (CLOSED,), False)
             self.router.forget(self)
+            self.router.cut_later(self)
         self.events = None
 
     def over(self, reason: str) -> None:
@@ -79,7 +86,10 @@ class ZmqListener(Watched):
         self._loop = loop
         self._accept = accept
         self.lanes: dict[bytes, _RouterLane] = {}
+        self._by_fd: dict[int, list[_RouterLane]] = {}
         self._barred: dict[bytes, None] = {}
+        self._hello_limit = settings.hello_limit
+        self._sweeping = False
         asked = addresses.parse(address)
         super().__init__(poller, zmq.ROUTER, settings)
         self.sock.set(zmq.ROUTER_MANDATORY, 1)
@@ -90,7 +100,9 @@ class ZmqListener(Watched):
             raise
         last = self.sock.get(zmq.LAST_ENDPOINT).decode().rstrip("\0")
         self._endpoint = last
-        self.address = addresses.Address(host, int(last.rpartition(":")[2])).text()
+        port = int(last.rpartition(":")[2])
+        self.address = addresses.Address(host, port).text()
+        self.connections = Connections(port)
 
     def _bind(self, asked: addresses.Address, text: str) -> str:
         """Bind the address where it is local, else every interface; returns the host to tell others."""
@@ -140,10 +152,24 @@ class ZmqListener(Watched):
                 if route in self._barred:
                     discard(sock)
                     continue
-                lane = self.lanes[route] = _RouterLane(self, route)
-                lane.events = self._accept(lane)
+                header = sock.recv(NOW, copy=False)
+                lane = self._new_lane(route, header)
+                receive(sock, lane, header.bytes)
+                continue
             receive(sock, lane)
         return MORE
+
+    def _new_lane(self, route: bytes, header: zmq.Frame) -> _RouterLane:
+        """A lane for a route that was not heard of; `header` is the first frame that came by it."""
+        try:
+            fd = int(header.get("__fd"))
+        except zmq.ZMQError:  # it speaks a ZMTP before 3.0, as noise may be taken to
+            fd = _UNKNOWN
+        self.connections.spoke(fd)
+        lane = self.lanes[route] = _RouterLane(self, route, fd)
+        self._by_fd.setdefault(fd, []).append(lane)
+        lane.events = self._accept(lane)
+        return lane
 
     def send(self, lane: _RouterLane, frames: Sequence[Any], frozen: bool) -> None:
         """Send along a route; a lane that is gone is told so later."""
@@ -165,23 +191,52 @@ class ZmqListener(Watched):
     def forget(self, lane: _RouterLane) -> None:
         """A lane is over: drop what may still come on it."""
         if self.lanes.pop(lane.route, None) is not None:
+            of_fd = self._by_fd[lane.fd]
+            of_fd.remove(lane)
+            if not of_fd:
+                del self._by_fd[lane.fd]
             self._barred[lane.route] = None
             if len(self._barred) > _BARRED:
                 del self._barred[next(iter(self._barred))]
 
+    def cut_later(self, lane: _RouterLane) -> None:
+        """End the connection of a lane that was closed, once its other end had time to do so."""
+        peer = self.connections.peer(lane.fd)
+        if peer is not None:
+            self._loop.call_later(_CUT_S, self.connections.cut, lane.fd, peer)
+
     def on_event(self, event: int, value: int) -> None:
-        """A connection ended: find out which."""
-        if event == zmq.EVENT_DISCONNECTED:
+        """A connection came or ended; `value` is its descriptor."""
+        if event == zmq.EVENT_ACCEPTED:
+            self.connections.accepted(value, self._loop.now())
+            if not self._sweeping:
+                self._sweeping = True
+                self._loop.call_later(self._hello_limit, self._sweep)
+        elif event == zmq.EVENT_DISCONNECTED:
+            self.connections.ended(value)
             # The event comes before the socket itself has noticed, so ask again after a while.
             for delay in _PROBES_S:
-                self._loop.call_later(delay, self._probe)
+                self._loop.call_later(delay, self._probe, value)
         elif event in FAILED and event != zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
             _log.warning("a connection to %s was refused: %s", self.address, FAILED[event])
 
-    def _probe(self) -> None:
-        for lane in list(self.lanes.values()):
-            if self.open:
-                self.send(lane, (PROBE,), False)
+    def _probe(self, fd: int) -> None:
+        for lane in [*self._by_fd.get(fd, ()), *self._by_fd.get(_UNKNOWN, ())]:
+            self.send(lane, (PROBE,), False)
+
+    def _sweep(self) -> None:
+        """End connections that have said nothing for too long."""
+        self._sweeping = False
+        if not self.open:
+            return
+        for fd in self.connections.mute_since(self._loop.now() - self._hello_limit):
+            self.connections.spoke(fd)
+            if fd not in self._by_fd:  # its first message may be read before the monitor tells of it
+                _log.warning("closed a connection to %s: nothing came within %g s", self.address, self._hello_limit)
+                self.connections.cut(fd, self.connections.peer(fd))
+        if len(self.connections):
+            self._sweeping = True
+            self._loop.call_later(self._hello_limit / 2, self._sweep)
 
     def close(self) -> None:
         """See transport.Listener."""

@@ -39,7 +39,8 @@ LEND = 64 * 1024
 LINGER_MS = 300
 
 _EVENTS = (
-    zmq.EVENT_CONNECTED
+    zmq.EVENT_ACCEPTED
+    | zmq.EVENT_CONNECTED
     | zmq.EVENT_CLOSED
     | zmq.EVENT_DISCONNECTED
     | zmq.EVENT_HANDSHAKE_SUCCEEDED
@@ -167,9 +168,10 @@ class _MonitorSource:
         return state
 
 
-def receive(sock: zmq.Socket[Any], lane: ZmqLane) -> None:
-    """Take the rest of a message and dispatch it; a chunk is received straight into its place."""
-    header: Any = sock.recv(NOW)
+def receive(sock: zmq.Socket[Any], lane: ZmqLane, header: Any = None) -> None:
+    """Take the rest of a message, or what follows its `header`, and dispatch it; a chunk goes straight to its place."""
+    if header is None:
+        header = sock.recv(NOW)
     more = sock.getsockopt(MORE_OPTION)
     events = lane.events
     if not more:

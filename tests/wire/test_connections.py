@@ -1,0 +1,117 @@
+"""Connections to a server that no link comes of: they end in time, and cost the others nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import zmq
+
+from dtfzmq.wire import codec, frames, zmqnet
+from dtfzmq.wire.connections import Connections
+from dtfzmq.wire.settings import LinkSettings
+from tests.kit.peer import Answering, CountMe
+from tests.wire.test_zmq_links import TASK, Client
+
+QUICK = LinkSettings(hello_limit=0.3, connect_timeout=1.0)
+
+
+@pytest.fixture
+def server() -> Iterator[Client]:
+    made = Client(QUICK, name=TASK)
+    made.endpoint.service = Answering()
+    made.loop.grace = 0
+    with made.loop.held():
+        made.endpoint.bind("127.0.0.1:0")
+    yield made
+    made.close()
+
+
+class Stranger:
+    """A socket that speaks ZeroMQ and answers its heartbeats, but knows nothing of links. It does not reconnect."""
+
+    def __init__(self, server: Client) -> None:
+        self.sock: Any = zmqnet.context().socket(zmq.DEALER)
+        self.sock.set(zmq.LINGER, 0)
+        self.sock.set(zmq.RECONNECT_IVL, -1)
+        self._monitor = self.sock.get_monitor_socket(zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED)
+        self.sock.connect(server.endpoint.me.address.replace("zmq:", "tcp:"))
+        assert self._monitor.poll(5000)
+        self._monitor.recv_multipart()
+
+    def is_cut_off(self, seconds: float = 10.0) -> bool:
+        return bool(self._monitor.poll(int(seconds * 1000)))
+
+    def close(self) -> None:
+        self.sock.disable_monitor()
+        self._monitor.close(0)
+        self.sock.close(0)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [None, b"p", b"no msgpack \xc1", codec.pack([frames.PING, 0])],
+    ids=["nothing", "a probe", "garbage", "no hello"],
+)
+def test_a_connection_that_says_no_hello_is_ended(server: Client, said: bytes | None) -> None:
+    stranger = Stranger(server)
+    if said is not None:
+        stranger.sock.send(said)
+    assert stranger.is_cut_off()
+    assert server.wait_for(lambda: not server.endpoint.channels), "and nothing is kept of it"
+    stranger.close()
+
+
+def test_links_outlast_the_time_for_a_hello(server: Client) -> None:
+    client = Client(QUICK, local=False)
+    link = client.link(server.endpoint.me.address)
+    assert client.call(link, CountMe()).count == 1
+    stranger = Stranger(server)
+    assert stranger.is_cut_off()
+    assert client.call(link, CountMe()).count == 2
+    assert link.repeats_out == 0 and not client.lost
+    stranger.close()
+    client.close()
+
+
+def test_the_end_of_a_connection_does_not_trouble_the_others(server: Client) -> None:
+    one, other = Stranger(server), Stranger(server)
+    for stranger in (one, other):
+        stranger.sock.send(b"p")
+    assert server.wait_for(lambda: len(server.endpoint.channels) == 2)
+    one.close()
+    assert server.wait_for(lambda: len(server.endpoint.channels) == 1)
+    assert not other.sock.poll(100), "only the lanes of the connection that ended are asked whether they live"
+    other.close()
+
+
+def test_only_the_connection_that_was_meant_is_cut() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        known = Connections(port)
+        outside = socket.create_connection(("127.0.0.1", port))
+        inside, _ = listener.accept()
+        known.accepted(inside.fileno(), 0.0)
+        assert known.mute_since(0.0) == [inside.fileno()] and len(known) == 1
+        peer = known.peer(inside.fileno())
+        # The descriptor is another connection's now, to the same port.
+        second = socket.create_connection(("127.0.0.1", port))
+        newcomer, _ = listener.accept()
+        os.dup2(newcomer.fileno(), inside.fileno())
+        known.cut(inside.fileno(), peer)
+        second.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            second.recv(1)
+        # And now it is the very one.
+        known.accepted(newcomer.fileno(), 1.0)
+        known.cut(newcomer.fileno(), known.peer(newcomer.fileno()))
+        second.settimeout(5.0)
+        assert second.recv(1) == b""
+        known.ended(newcomer.fileno())
+        known.accepted(listener.fileno(), 2.0)  # no connection
+        known.cut(listener.fileno(), known.peer(listener.fileno()))
+        for end in (outside, second, inside, newcomer):
+            end.close()
