@@ -1,0 +1,8 @@
+"""Floor 6, and the module `tf.contrib`: what TensorFlow 1 programs take from there. Loaded when it is first asked for.
+
+Imports go down: base, graph, ops, variables, client, train, layers.
+"""
+
+from dtfzmq.contrib import framework, layers, legacy_seq2seq, losses, metrics, rnn, seq2seq, slim, training
+
+__all__ = ["framework", "layers", "legacy_seq2seq", "losses", "metrics", "rnn", "seq2seq", "slim", "training"]
