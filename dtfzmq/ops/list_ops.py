@@ -122,7 +122,7 @@ def _stacked(parts: Sequence[Any], dtype: Any) -> Any:
             )
     out = np.empty((len(parts), *shape), dtype)
     for i, part in enumerate(parts):
-        out[i] = part
+        out[i, ...] = part
     return out
 
 
@@ -137,6 +137,11 @@ def _gather_kernel(node: Node, env: Any) -> Callable[..., Any]:
     return gather
 
 
+def _rows(value: Any) -> Any:
+    """The entries along the first axis, text as arrays too."""
+    return [np.array(text, object) for text in value] if value.ndim == 1 and value.dtype.kind == "O" else value
+
+
 def _scatter_kernel(node: Node, env: Any) -> Callable[..., Items]:
     dynamic, adds = node.attrs["dynamic_size"], node.attrs["accumulate"]
 
@@ -146,7 +151,7 @@ def _scatter_kernel(node: Node, env: Any) -> Callable[..., Items]:
                 f"TensorArray: Expected len(indices) == values.shape[0], but saw: {len(indices)} vs. {len(value)}"
             )
         out = list(items)
-        for index, row in zip(indices.tolist(), value):
+        for index, row in zip(indices.tolist(), _rows(value)):
             _put(out, index, row, dynamic, adds)
         return out
 

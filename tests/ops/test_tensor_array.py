@@ -11,7 +11,7 @@ from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Graph
 from dtfzmq.graph.serial import graph_nodes, nodes_from_wire, nodes_to_wire
 from dtfzmq.graph.sparse import SparseTensor
-from dtfzmq.ops import array, control, functional, math, reductions, slicing
+from dtfzmq.ops import array, control, functional, math, reductions, slicing, strings
 from dtfzmq.ops import constants as c
 from dtfzmq.ops.branching import _list_pack, _list_unpack
 from dtfzmq.ops.gradients import gradients
@@ -66,7 +66,10 @@ def test_whole_values():
     check(pieces.concat(), evaluate(x))
     assert evaluate(TensorArray("float32", 0, element_shape=[2]).stack()).shape == (0, 2)
     assert evaluate(TensorArray("float32", 0, element_shape=[None, 2]).concat()).shape == (0, 2)
-    assert evaluate(TensorArray("string", 2).unstack([b"a", b"b"]).stack()).tolist() == [b"a", b"b"]
+    texts = TensorArray("string", 2).unstack([b"a", b"b"])
+    assert evaluate(texts.stack()).tolist() == [b"a", b"b"] and evaluate(texts.read(1)).item() == b"b"
+    joined = functional.map_fn(lambda t: strings.string_join([t, "!"]), c.constant(["a", "b"]))
+    assert evaluate(joined).tolist() == [b"a!", b"b!"]
 
 
 @pytest.mark.parametrize(
