@@ -545,7 +545,7 @@ no_gradient = NotDifferentiable
 __version__ = "0.1.0"
 
 # Namespaces that few programs use and that cost a good part of the whole import; they load when they are first named.
-_LATE = {"test": "dtfzmq.compat.test"}
+_LATE = {"contrib": "dtfzmq.contrib", "test": "dtfzmq.compat.test"}
 
 
 def __getattr__(name: str) -> _Any:
