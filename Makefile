@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-SEEDS  ?= 200
+SEEDS  ?= 100
 
 .PHONY: help venv demo test lint bench schemas docs soak clean
 help:
@@ -36,7 +36,7 @@ lint: $(VENV)/testing
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --seeds $(SEEDS)
 
 bench: $(VENV)/runtime
 	$(BIN)/python benchmarks/run.py
@@ -48,7 +48,7 @@ docs: $(VENV)/runtime
 	$(BIN)/python -m docs.generate
 
 soak: $(VENV)/testing
-	$(BIN)/python -m pytest tests/sim --seeds $(SEEDS)
+	$(BIN)/python -m pytest tests/sim --seeds 5000
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -23,6 +23,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--rewrite", action="store_true", help="write golden traces anew instead of comparing with them")
 
 
+COUNTED = pytest.StashKey[dict[str, str]]()
+
+
+@pytest.fixture
+def tell(request: pytest.FixtureRequest) -> Callable[[Mapping[str, int]], None]:
+    """Shows what a seeded test counted (faults of each kind, outcomes) at the end of the whole run."""
+    counted = request.config.stash.setdefault(COUNTED, {})
+
+    def show(counts: Mapping[str, int]) -> None:
+        counted[request.node.nodeid] = ", ".join(f"{what}: {counts[what]}" for what in sorted(counts))
+
+    return show
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    counted = config.stash.get(COUNTED, {})
+    if counted:
+        terminalreporter.section("counted by the seeds")
+        for test, line in counted.items():
+            terminalreporter.write_line(f"{test}\n    {line}")
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that leaves a thread, a child process, a socket or a shared memory segment, showing what stayed."""

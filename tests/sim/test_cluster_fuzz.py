@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -134,7 +135,7 @@ def fixture_seeds(request: pytest.FixtureRequest) -> range:
 
 
 @pytest.mark.timeout(900)
-def test_steps_under_faults(seeds: range) -> None:
+def test_steps_under_faults(seeds: range, tell: Callable[[Mapping[str, int]], None]) -> None:
     for seed in seeds:
         try:
             cluster = SimCluster(seed, {"ps": 2, "worker": 2})
@@ -156,7 +157,7 @@ def test_steps_under_faults(seeds: range) -> None:
         except BaseException:
             print(f"seed {seed} fails; replay it with --seed {seed}")
             raise
-    print(dict(COUNTS))
+    tell(COUNTS)
     if len(seeds) >= 20:
         for kind in ("kill", "stop", "cut", "lane", "slow", "right", "UnavailableError", "AbortedError"):
             assert COUNTS[kind] > 0, kind

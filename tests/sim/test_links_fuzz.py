@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import random
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -114,7 +115,10 @@ def _names_the_link(world: World, error: errors.OpError) -> None:
     assert over or "probably restarted" in text or (len(named) == 2 and ": " in text), text
 
 
-def test_every_seed_keeps_the_invariants(request: pytest.FixtureRequest) -> None:
+@pytest.mark.timeout(900)
+def test_every_seed_keeps_the_invariants(
+    request: pytest.FixtureRequest, tell: Callable[[Mapping[str, int]], None]
+) -> None:
     one = request.config.getoption("--seed")
     seeds = [one] if one is not None else range(request.config.getoption("--seeds"))
     counts: collections.Counter[str] = collections.Counter()
@@ -126,7 +130,7 @@ def test_every_seed_keeps_the_invariants(request: pytest.FixtureRequest) -> None
             raise
         counts.update(world.counts)
         counts.update(world.net.counts)
-    print("\n" + ", ".join(f"{what}: {n}" for what, n in sorted(counts.items())))
+    tell(counts)
     assert counts["step done"] > 0
     if len(seeds) >= 20:
         missing = [fault for fault in (*FAULTS, "link lost", "push lost", "step failed") if not counts[fault]]
