@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -45,9 +47,10 @@ def test_registration_errors(graph):
     for name in ("Mine", "Add"):
         with pytest.raises(KeyError, match=f"Registering two gradient with name '{name}'"):
             RegisterGradient(name)(lambda op, g: g)
+    no_name: Any = 3
     for call in (RegisterGradient, NotDifferentiable):
         with pytest.raises(TypeError, match="op_type must be a string"):
-            call(3)
+            call(no_name)
     for bad in (3, {3: "a"}, {"a": 3}):
         with pytest.raises(TypeError, match="op_type_map must be a dictionary"):
             with graph.gradient_override_map(bad):

@@ -7,8 +7,8 @@ import pytest
 
 from dtfzmq.base import errors
 from dtfzmq.graph.graph import Graph
-from dtfzmq.ops import constants as c
 from dtfzmq.ops import checks, families, printing
+from dtfzmq.ops import constants as c
 from dtfzmq.ops.gradients import gradients
 from tests.kit.evaluate import Env, evaluate
 
