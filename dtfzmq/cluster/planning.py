@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dtfzmq.base import errors, names
+from dtfzmq.base import collecting, errors, names
 from dtfzmq.cluster.session_state import MasterSession, StepPlan, Waiter
 from dtfzmq.cluster.step import PlanPart
 from dtfzmq.graph import serial
@@ -61,12 +61,16 @@ class Planning:
         session = self.session
         try:
             feeds, fetches, targets = self._resolve()
-        except errors.OpError as error:
-            self._fail(error)
+        except Exception as error:  # names that a client made up
+            self._fail(errors.wrap(error))
             return
         nodes = session.nodes
 
         def think() -> tuple[Pruned, set[str]]:
+            with collecting.paused(len(nodes)):
+                return think_at_once()
+
+        def think_at_once() -> tuple[Pruned, set[str]]:
             pruned = prune(nodes, feeds, fetches, targets)
             known = session.placed
             session.placed = len(nodes)
@@ -190,6 +194,10 @@ class Planning:
             return incarnations[names.task_of(device)]
 
         def work() -> list[tuple[Part, Any, list[Any]]]:
+            with collecting.paused(len(pruned.nodes)):
+                return cut_up()
+
+        def cut_up() -> list[tuple[Part, Any, list[Any]]]:
             cut = []
             for part in partition_by_task(optimize(pruned.nodes, options), home, incarnation):
                 plain, arrays = (part.nodes, []) if part.task == own else serial.nodes_to_wire(part.nodes)

@@ -44,39 +44,44 @@ def nodes_from_wire(plain: Any, arrays: _Arrays) -> list[Node]:
 def _node_out(node: Node, arrays: _Arrays) -> list[Any]:
     attrs: Any = None
     if node.attrs:
-        attrs = {k: _value_out(v, arrays) for k, v in node.attrs.items()}
-    flat: list[int] = []
-    for source, output in node.inputs:
-        flat.append(source)
-        flat.append(output)
+        attrs = {k: v if type(v) in _PLAIN else _value_out(v, arrays) for k, v in node.attrs.items()}
+    flat = [number for edge in node.inputs for number in edge]
     return [node.name, node.op, flat, list(node.control), node.device, attrs, [d.name for d in node.dtypes]]
 
 
 def _node_in(item: Any, arrays: _Arrays) -> Node:
     name, op, flat, control, device, attrs, types = item
-    if not (isinstance(name, str) and isinstance(op, str) and isinstance(device, str)):
+    if type(name) is not str or type(op) is not str or type(device) is not str:
         raise TypeError("a name is not text")
+    if not _INT.issuperset(map(type, flat)) or not _INT.issuperset(map(type, control)):
+        raise TypeError("an index is not an integer")
     return Node(
         name,
         op,
-        tuple(zip(_ints(flat[::2]), _ints(flat[1::2]))),
-        tuple(_ints(control)),
+        tuple(zip(flat[::2], flat[1::2])),
+        tuple(control),
         device,
-        {str(k): _value_in(v, arrays) for k, v in attrs.items()} if attrs else None,
-        tuple([dtypes.as_dtype(t) for t in types]),
+        {k: v if type(v) is not list else _value_in(v, arrays) for k, v in attrs.items()} if attrs else None,
+        tuple([_types.get(t) or _type(t) for t in types]) if types else (),
     )
 
 
-def _ints(items: Any) -> Any:
-    for item in items:
-        if type(item) is not int:
-            raise TypeError("an index is not an integer")
-    return items
+def _type(name: Any) -> DType:
+    """A type by the name under which it travels; remembered, since a graph has few."""
+    if type(name) is not str:
+        raise TypeError("a type is not text")
+    found = _types[name] = dtypes.as_dtype(name)
+    return found
+
+
+_types: dict[Any, DType] = {}
+_INT = frozenset([int])
+_PLAIN = frozenset([int, float, bool, str, bytes, type(None)])
 
 
 def _value_out(value: Any, arrays: _Arrays) -> Any:
     kind = type(value)
-    if kind in (int, float, bool, str, bytes) or value is None:
+    if kind in _PLAIN:
         return value
     if kind is DType:
         return ["d", value.name]

@@ -16,11 +16,11 @@ from dtfzmq.runtime.chains import Chain, ends_of
 from dtfzmq.runtime.flow import If, While
 from dtfzmq.runtime.kernel_env import KernelEnv
 from dtfzmq.runtime.plan import Instruction, Plan
+from dtfzmq.runtime.segments import cut
 from dtfzmq.runtime.values import keep, lean
 
 # Pieces of code between which a cancelled step stops.
 CHUNK = 64
-_SMALL = 1 << 60
 
 _read = operator.methodcaller("read")
 
@@ -98,8 +98,10 @@ class _Compiler:
         self.tainted = bytearray(len(nodes))
         for i, node in enumerate(nodes):
             self._prepare(i, node)
-        self.segment_of: list[int] = []
-        self._cut()
+        plan.sync = not any(self.is_async)
+        segments = cut(nodes, self.is_async)
+        self.segment_of = segments.of
+        plan.waits, plan.followers, plan.dependents = segments.waits, segments.followers, segments.dependents
         self.values: list[list[_Value]] = [[_Value() for _ in node.dtypes] for node in nodes]
         # By node that a later one computes: the last of its chain. By that: the others, in order.
         self.ends = ends_of(nodes, self.definitions, self.segment_of)
@@ -177,53 +179,6 @@ class _Compiler:
         self.tainted[i] = any(self.tainted[s] for s, _ in node.inputs)
 
     # -- segments -----------------------------------------------------------------------------------------------------
-
-    def _cut(self) -> None:
-        """Nodes that wait for the same asynchronous ops, directly or not, form a segment."""
-        plan = self.plan
-        plan.sync = not any(self.is_async)
-        if plan.sync:
-            self.segment_of = [0] * len(self.nodes)
-            plan.waits = [0]
-            plan.followers = [()]
-            return
-        masks = [0] * len(self.nodes)
-        segments: dict[int | bytes, int] = {0: 0}
-        numbers: dict[int, int] = {}
-        for i, node in enumerate(self.nodes):
-            mask = 0
-            for s, _ in node.inputs:
-                mask |= masks[s]
-            for s in node.control:
-                mask |= masks[s]
-            # Large ints such as 2**k - 1 share few hashes, their bytes do not.
-            key = mask if mask < _SMALL else mask.to_bytes((mask.bit_length() + 7) // 8, "little")
-            self.segment_of.append(segments.setdefault(key, len(segments)))
-            if self.is_async[i]:
-                mask |= 1 << len(numbers)
-                numbers[i] = len(numbers)
-            masks[i] = mask
-        self._link(numbers, len(segments))
-
-    def _link(self, numbers: dict[int, int], count: int) -> None:
-        """A segment waits for every asynchronous op and every other segment that its nodes depend on."""
-        plan, segment_of = self.plan, self.segment_of
-        waits: list[set[tuple[bool, int]]] = [set() for _ in range(count)]
-        for i, node in enumerate(self.nodes):
-            here = segment_of[i]
-            for s in [*[s for s, _ in node.inputs], *node.control]:
-                if s in numbers:
-                    waits[here].add((True, numbers[s]))
-                elif segment_of[s] != here and (self.nodes[s].control or self.nodes[s].op not in ("Const", "_Arg")):
-                    waits[here].add((False, segment_of[s]))
-        dependents: list[list[int]] = [[] for _ in numbers]
-        followers: list[list[int]] = [[] for _ in range(count)]
-        for segment, sources in enumerate(waits):
-            for is_async, number in sources:
-                (dependents if is_async else followers)[number].append(segment)
-        plan.waits = [len(sources) for sources in waits]
-        plan.dependents = [tuple(d) for d in dependents]
-        plan.followers = [tuple(f) for f in followers]
 
     def _trace_uses(self) -> None:
         values, segment_of = self.values, self.segment_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from typing import Any
 
@@ -11,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtfzmq.base import dtypes, errors
+from dtfzmq.graph.node import Node
+from dtfzmq.runtime import compile, segments
 from dtfzmq.runtime.compile import compile_function
 from dtfzmq.runtime.device import Device, register
 from dtfzmq.runtime.kernel_env import KernelEnv
@@ -41,6 +44,42 @@ def check(seed: int, size: int, busy: float) -> None:
 @given(st.integers(0, 10**9), st.integers(1, 14), st.sampled_from([0.0, 1.0]))
 def test_random_programs_compute_the_same(seed: int, size: int, busy: float) -> None:
     check(seed, size, busy)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**9), st.integers(1, 14))
+def test_segments_of_very_many_receives_do_not_wait_for_more_than_they_need(seed: int, size: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compile, "cut", functools.partial(segments.cut, exact=0))
+        check(seed, size, float(seed % 2))
+
+
+def test_both_ways_to_cut_agree_on_who_waits_for_what() -> None:
+    rng = random.Random(5)
+    for _ in range(200):
+        nodes, waits = [], []
+        for i in range(rng.randint(1, 25)):
+            sources = [rng.randrange(i) for _ in range(rng.randint(0, 3))] if i else []
+            nodes.append(Node(f"n{i}", "Add", tuple((s, 0) for s in sources[:2]), tuple(sources[2:]), "", {}, (F,)))
+            waits.append(rng.random() < 0.3)
+        # The asynchronous ops that each node depends on; those that its segment waits for, through other segments too.
+        needs: list[set[int]] = []
+        for node in nodes:
+            sources = [*[s for s, _ in node.inputs], *node.control]
+            needs.append(set().union(*(needs[s] | ({s} if waits[s] else set()) for s in sources)))
+        ops = [i for i, wait in enumerate(waits) if wait]
+        for exact in (0, 100):
+            found = segments.cut(nodes, waits, exact)
+            direct: list[set[int]] = [set() for _ in found.waits]
+            for _ in nodes:
+                for op, dependents in zip(ops, found.dependents):
+                    for segment in dependents:
+                        direct[segment] |= {op} | direct[found.of[op]]
+                for segment, followers in enumerate(found.followers):
+                    for follower in followers:
+                        direct[follower] |= direct[segment]
+            assert [direct[found.of[i]] for i in range(len(nodes))] == needs
 
 
 def outcome(cluster: Cluster, fetches: list[tuple[int, int]]) -> Any:
