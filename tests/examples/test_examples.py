@@ -105,6 +105,54 @@ def test_digits() -> None:
         assert not moved[1].startswith("0 ") and not moved[2].startswith("0 "), out
 
 
+def replicas(name: str, *arguments: str, ps: int = 1) -> list[str]:
+    """What both workers print at the end."""
+    program = script(name, *arguments, *REPLICA)
+    out = launched("--ps", str(ps), "--workers", "2", "--ps-runs", "script", *program)
+    found = sorted(re.findall(r"worker \d: .*", out))
+    assert [line[:8] for line in found] == ["worker 0", "worker 1"], out
+    return found
+
+
+def number(pattern: str, line: str) -> float:
+    found = re.search(pattern, line)
+    assert found, line
+    return float(found[1])
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_mnist_replica(sync: bool) -> None:
+    lines = replicas("mnist_replica.py", *["--sync_replicas"] * sync)
+    for line in lines:
+        assert number(r"held-out accuracy ([\d.]+)%", line) >= 93
+    if sync:  # a step takes a gradient of each worker; what came late was dropped
+        assert {number(r"global step (\d+)", line) for line in lines} == {300}
+        assert sum(number(r"(\d+) by me", line) for line in lines) >= 600
+
+
+def test_word2vec() -> None:
+    for line in replicas("word2vec.py", ps=2):
+        assert number(r"neighbours of the same topic ([\d.]+)%", line) >= 90
+
+
+def test_lstm_language_model() -> None:
+    for line in replicas("lstm_lm.py"):
+        assert number(r"perplexity ([\d.]+) at first", line) > 40
+        assert number(r"at first, ([\d.]+) now", line) < 8
+
+
+def test_model_parallel_mlp() -> None:
+    program = script("model_parallel_mlp.py", "--target", "{target}", "--worker_hosts", "{worker_hosts}")
+    out = launched("--ps", "0", "--workers", "3", "--workers-run", "serve", *program)
+    assert "dense_2/kernel on /job:worker/task:2" in out
+    assert number(r"step 300: held-out accuracy ([\d.]+)%", out) >= 93
+
+
+def test_cnn() -> None:
+    for line in replicas("cnn.py", ps=2):
+        assert number(r"held-out accuracy ([\d.]+)%", line) >= 93
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
 def test_an_example_is_short_and_says_what_it_is(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
