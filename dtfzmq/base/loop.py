@@ -27,6 +27,8 @@ _log = logging.getLogger("dtfzmq")
 # A pure client's I/O thread leaves the sockets alone for this long after a caller, since the next caller takes the
 # baton for nothing if nobody polls, and for two switches of thread if somebody does.
 CLIENT_GRACE_S = 0.005
+# No single wait is longer, whatever the limit: the system takes no number of seconds beyond bounds of its own.
+_LONGEST_WAIT_S = 3600.0
 
 
 class Timer:
@@ -261,7 +263,7 @@ class Loop:
         self._followers += 1
         self._resume.set()
         try:
-            event.wait(None if deadline is None else max(0.0, deadline - clock.now()))
+            event.wait(None if deadline is None else min(_LONGEST_WAIT_S, max(0.0, deadline - clock.now())))
         finally:
             self._followers -= 1
             completion._event = None
@@ -292,7 +294,9 @@ class Loop:
     # -- the holder ---------------------------------------------------------------------------------------------------
 
     def call_at(self, when: float, fn: Callable[..., None], *args: Any) -> Timer:
-        """Run `fn(*args)` on the baton at `when` (the clock of `now`). Holder only."""
+        """Run `fn(*args)` on the baton at `when` (the clock of `now`). Holder only. ValueError for no number."""
+        if when != when:
+            raise ValueError("A timer's moment is not a number.")  # it would put all timers out of order
         timer = Timer(when, fn, args)
         heapq.heappush(self._timers, (when, next(self._order), timer))
         return timer
@@ -374,7 +378,7 @@ class Loop:
         elif timers:
             due = max(0.0, timers[0][0] - clock.now())
             limit = due if limit is None else min(limit, due)
-        self.poller.poll(limit)
+        self.poller.poll(None if limit is None else min(limit, _LONGEST_WAIT_S))
 
     def _serve(self) -> None:
         """The I/O thread: hold the baton while no caller wants it."""

@@ -91,6 +91,24 @@ def test_a_wait_ends_at_its_deadline_and_leaves_the_loop_usable(loop: Loop) -> N
     assert loop.wait(done, 10.0) == 5
 
 
+@pytest.mark.parametrize("seconds", [3e6, 1e12, 1e300, float("inf")])
+def test_no_limit_is_too_long(loop: Loop, seconds: float) -> None:
+    done, answers = Completion(), []
+    waiting = threading.Thread(target=lambda: answers.append(loop.wait(done, seconds)))
+    with loop.held():
+        loop.call_later(seconds, lambda: None)
+    waiting.start()
+    other = Completion()  # there are two callers now: one polls, one follows
+    with loop.held():
+        loop.call_later(0.02, other.set, 1)
+        loop.call_later(0.04, done.set, 2)
+    assert loop.wait(other, seconds) == 1
+    waiting.join(10)
+    assert answers == [2]
+    with loop.held(), pytest.raises(ValueError, match="not a number"):
+        loop.call_later(float("nan"), lambda: None)
+
+
 def test_timers_fire_in_order_and_cancelled_ones_do_not(loop: Loop) -> None:
     fired: list[str] = []
     done = Completion()
