@@ -73,7 +73,7 @@ class BaseSession:
         self._config = ConfigProto()
         if config is not None:
             self._config.CopyFrom(config)
-        self._timeout = self._config.operation_timeout_in_ms / 1000.0
+        self._timeout = max(0.0, self._config.operation_timeout_in_ms / 1000.0)
         self._calls: dict[Any, calls.Call] = {}
         self._numbers = 0
         self._runs = 0
@@ -218,15 +218,29 @@ class BaseSession:
                 error.node_def = op.node_def
         return error
 
-    def _ask(self, message: Any, timeout: float | None) -> Any:
-        """Send a request and wait for its reply. Raises what the master says, DeadlineExceeded after `timeout` s."""
+    def _ask(self, message: Any, timeout: float | None, late: Callable[[Any], None] | None = None) -> Any:
+        """Send a request and wait for its reply. Raises what the master says, DeadlineExceeded after `timeout` s.
+
+        `late` gets, on the baton, a reply that comes when nobody waits for it any more.
+        """
         answer = Answer()
-        with self._loop.held():
-            self._connection.ask(message, answer)
+        asked = False
         try:
+            with self._loop.held():
+                self._connection.ask(message, answer)
+                asked = True
             return self._loop.wait(answer, timeout)
-        except errors.DeadlineExceededError:
+        except BaseException as error:
+            if not asked:
+                raise
             if answer.done:
+                if late is not None and not isinstance(error, errors.OpError):
+                    with self._loop.held():
+                        late(answer.result())
+                raise
+            with self._loop.held():
+                self._connection.drop(answer, late)
+            if not isinstance(error, errors.DeadlineExceededError):
                 raise
             raise errors.DeadlineExceededError(
                 None,
@@ -248,16 +262,20 @@ class BaseSession:
             if not self._handle:
                 if self._closed:
                     raise errors.CancelledError(None, None, _CLOSED)
-                created = self._ask(m.CreateSession(plain, arrays, self._config.to_plain()), limit)
+                created = self._ask(m.CreateSession(plain, arrays, self._config.to_plain()), limit, self._unwanted)
                 self._handle, self._version = created.handle, created.version
                 if self._closed:
                     # `close` came meanwhile and knew no handle: the session that it could not end ends here
                     with self._loop.held():
-                        self._connection.tell(m.CloseSession(created.handle))
+                        self._unwanted(created)
                     raise errors.CancelledError(None, None, _CLOSED)
             else:
                 self._version = self._ask(m.ExtendSession(self._handle, self._version, plain, arrays), limit).version
             self._sent += len(nodes)
+
+    def _unwanted(self, created: m.SessionCreated) -> None:
+        """The master made a session that nobody waits for any more. On the baton."""
+        self._connection.tell(m.CloseSession(created.handle))
 
     # -- other ways to run ---------------------------------------------------------------------------------------------
 
@@ -323,7 +341,12 @@ class BaseSession:
         values = [FeedSlot(tensor).convert(value) for tensor, value in pairs]
         done = self._explain(
             m.PartialRunStep(
-                self._handle, handle, tuple(t.name for t, _ in pairs), values, tuple(t.name for t in compiled.tensors)
+                self._handle,
+                handle,
+                tuple(t.name for t, _ in pairs),
+                values,
+                tuple(t.name for t in compiled.tensors),
+                self._timeout,
             )
         )
         fetched = release(done.fetches) if self._connection.local else done.fetches
@@ -331,7 +354,7 @@ class BaseSession:
 
     def _explain(self, message: Any) -> Any:
         try:
-            return self._ask(message, self._timeout or None)
+            return self._ask(message, self._timeout + _GRACE_S if self._timeout else None)
         except errors.OpError as error:
             raise self._explained(error) from None
 
@@ -343,7 +366,8 @@ class BaseSession:
             raise RuntimeError("Attempted to use a closed Session.")
         if not self._handle:
             self._send_graph(self._timeout)
-        devices = self._ask(m.ListDevices(self._handle, self._timeout), self._timeout + _GRACE_S or None).devices
+        limit = self._timeout + _GRACE_S if self._timeout else None
+        devices = self._ask(m.ListDevices(self._handle, self._timeout), limit).devices
         return [DeviceAttributes(*device) for device in devices]
 
     @staticmethod

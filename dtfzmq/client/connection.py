@@ -16,15 +16,20 @@ _LOOK_EVERY_S = 0.03
 class Answer(Completion):
     """What a caller waits for when it asked a master: the reply to a direct call and the `done` of a link's call."""
 
-    __slots__ = ("call",)
+    __slots__ = ("call", "late")
 
     def __init__(self) -> None:
         super().__init__()
+        #: What is done with a reply that comes when nobody waits any more; see `Connection.drop`.
+        self.late: Callable[[Any], None] | None = None
         #: The request on its link; None for a direct one.
         self.call: Any = None
 
     def __call__(self, reply: Any, error: BaseException | None = None) -> None:
-        if error is None:
+        if self.late is not None:
+            if error is None:
+                self.late(reply)
+        elif error is None:
             self.set(reply)
         else:
             self.fail(error)
@@ -45,6 +50,9 @@ class Connection(Protocol):
 
     def abandon(self, answer: Answer, farewell: Any) -> None:
         """Nobody waits for `answer` any more: the master hears of it, by `farewell` where there is no link."""
+
+    def drop(self, answer: Answer, late: Callable[[Any], None] | None) -> None:
+        """Nobody waits for `answer` any more: a request that was not sent is not; `late` gets the reply to another."""
 
     def close(self) -> None:
         """Give the way back. Not on the baton."""
@@ -71,6 +79,10 @@ class LocalConnection:
     def abandon(self, answer: Answer, farewell: Any) -> None:
         """See Connection."""
         self._handle(None, farewell, Answer())
+
+    def drop(self, answer: Answer, late: Callable[[Any], None] | None) -> None:
+        """See Connection."""
+        answer.late = late
 
 
 class LinkConnection:
@@ -116,6 +128,15 @@ class LinkConnection:
         """See Connection. The end of the call is what the master hears; no byte of the feeds is lent any more."""
         if answer.call is not None:
             answer.call.cancel()
+
+    def drop(self, answer: Answer, late: Callable[[Any], None] | None) -> None:
+        """See Connection."""
+        if answer.call is None:
+            return
+        if late is None or answer.call.unsent:
+            answer.call.cancel()
+        else:
+            answer.late = late
 
 
 def _ignore(reply: Any, error: BaseException | None) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from dtfzmq.base import errors, names
 from dtfzmq.base.loop import Loop
 from dtfzmq.base.threads import Runner
-from dtfzmq.cluster import planning
+from dtfzmq.cluster import asking, planning
 from dtfzmq.cluster.partial import PartialRuns
 from dtfzmq.cluster.peers import Peers
 from dtfzmq.cluster.session_state import MasterSession, Signature, StepPlan, not_found, restarted
@@ -25,8 +25,6 @@ _log = logging.getLogger("dtfzmq")
 ABANDONED_S = 60.0
 # Closing waits this long for steps that cannot be stopped.
 CLOSE_S = 1.0
-# Reset and ListDevices wait this long for tasks that do not answer, unless told otherwise.
-ASK_S = 10.0
 CLOSED = "Step was cancelled by an explicit call to `Session::Close()`."
 
 
@@ -60,9 +58,14 @@ class Master:
             raise errors.InvalidArgumentError(
                 None, None, "Distributed session does not support session thread pool options."
             )
-        self._check_cluster(config.get("cluster_def") or {})
         handle = f"{self.rng.getrandbits(64):016x}"
-        session = MasterSession(handle, config, link)
+        try:
+            self._check_cluster(config.get("cluster_def") or {})
+            session = MasterSession(handle, config, link)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise errors.InvalidArgumentError(
+                None, None, f"The configuration of a session cannot be read: {error!r}. Make it with tf.ConfigProto."
+            ) from None
         session.step_over = lambda step: self.step_over(session, step)
         planning.prepare(self, session)
 
@@ -92,12 +95,7 @@ class Master:
         session = self._session(message.handle)
 
         def add(nodes: list[Node]) -> None:
-            if message.version != session.version:
-                raise errors.AbortedError(
-                    None, None, f"Current version is {session.version} but caller expected {message.version}."
-                )
-            session.extend(nodes)
-            session.version += 1
+            session.extend_from(message.version, nodes)
             reply(m.SessionExtended(session.version))
 
         self._decoded(message, add, reply)
@@ -183,43 +181,20 @@ class Master:
 
     def on_reset(self, link: Any, message: m.Reset, reply: Any) -> None:
         """End every session and clear containers; tasks that do not answer have nothing to clear and are logged."""
+        limit = asking.checked_limit(message.timeout)
         error = errors.AbortedError(None, None, "The session was ended by a reset of its master.")
         for session in list(self.sessions.values()):
             self.close_session(session, error, lambda: None)
-        waiting = set(self.peers.tasks())
-        command = m.CleanupAll(message.containers)
-
-        def answered(task: str, error: BaseException | None) -> None:
-            if task not in waiting:
-                return
-            waiting.discard(task)
-            if error is not None:
-                _log.warning("reset: %s was not cleared: %s", self.peers.where(task), error)
-            if not waiting:
-                timer.cancel()
-                reply(m.Done())
-
-        def give_up() -> None:
-            for task in list(waiting):
-                answered(task, errors.DeadlineExceededError(None, None, "no answer"))
-
-        timer = self.loop.call_later(message.timeout or ASK_S, give_up)
-        for task in self.peers.tasks():
-            self.peers.peer(task).call(command, lambda done, error, task=task: answered(task, error))
+        asking.clear(self.loop, self.peers, message.containers, limit, reply)
 
     def on_list_devices(self, link: Any, message: m.ListDevices, reply: Any) -> None:
         """The devices of every task that the session may see; an error names those that do not answer."""
+        limit = asking.checked_limit(message.timeout)
         session = self._session(message.handle) if message.handle else None
         seen = None if session is None else planning.visible_tasks(session)
         tasks = [t for t in self.peers.tasks() if seen is None or t in seen]
 
-        def met(error: BaseException | None) -> None:
-            if error is not None:
-                reply.fail(error)
-                return
-            reply(m.Devices([d for task in tasks for d in (self.peers.met(task) or (0, []))[1]]))
-
-        self.peers.contact(tasks, met)
+        asking.list_devices(self.loop, self.peers, tasks, limit, reply)
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 
@@ -233,16 +208,22 @@ class Master:
         if session.abandoned is not None:
             session.abandoned.cancel()
             session.abandoned = None
+        if message.run in session.steps or message.run in session.waiting:
+            text = f"Run {message.run} of session {session.handle} is under way."
+            raise errors.InvalidArgumentError(None, None, text)
         plan = session.calls.get(message.call)
-        if plan is not None and plan.waiters is None:
+        if plan is not None and plan.waiters is None and message.timeout >= 0:
+            _check_feeds(message.feeds, plan.signature)
             self.launch(session, plan, message.run, link, reply, message.feeds, message.timeout, message.trace)
             return
+        asking.checked_limit(message.timeout)
         signature = message.signature if message.signature is not None else session.known.get(message.call)
         if signature is None:
             reply.fail(
                 errors.AbortedError(None, None, f"Call {message.call} of session {session.handle} is not known.")
             )
             return
+        _check_feeds(message.feeds, signature)
         session.known[message.call] = signature
         self._planned(session, signature, link, message, reply)
 
@@ -380,7 +361,7 @@ class Master:
 
     def on_partial_run_step(self, link: Any, message: m.PartialRunStep, reply: Any) -> None:
         """Feed and fetch a part of a reserved step."""
-        self.partial.step(self._session(message.handle), message, reply)
+        self.partial.step(self._session(message.handle), link, message, reply)
 
     # -- links ---------------------------------------------------------------------------------------------------------
 
@@ -457,3 +438,13 @@ class Master:
             raise self.peers.vanished(task)
         if session.tasks.setdefault(task, met[0]) != met[0]:
             raise restarted(task)
+
+
+def _check_feeds(feeds: list[Any], signature: Signature) -> None:
+    """InvalidArgumentError if `feeds` are not one value for each name of the signature."""
+    names = signature[0]
+    if len(feeds) != len(names) or any(value is None for value in feeds):
+        there = sum(value is not None for value in feeds)
+        raise errors.InvalidArgumentError(
+            None, None, f"This call feeds {len(names)} tensors ({', '.join(names)}), and {there} values came."
+        )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dtfzmq.base import errors
+from dtfzmq.cluster.asking import checked_limit
 from dtfzmq.cluster.session_state import MasterSession, StepPlan
 from dtfzmq.cluster.step import Step
 from dtfzmq.wire import messages as m
@@ -67,6 +68,8 @@ class _Call:
         self._left = 0
         self._last = last
         self._done = False
+        #: The end of its time, if it has a limit.
+        self.timer: Any = None
 
     def begin(self, session: MasterSession, feeds: dict[int, Any]) -> None:
         """Send each part its share of the call."""
@@ -109,17 +112,41 @@ class _Call:
     def _check(self) -> None:
         if self._done or self._left > 0 or self._last and not self._run.over:
             return
-        self._done = True
+        self._end()
         if self in self._run.waiting:
             self._run.waiting.remove(self)
         self._reply(m.StepDone(self._fetched))
+
+    def _end(self) -> None:
+        self._done = True
+        if self.timer is not None:
+            self.timer.cancel()
+
+    def late(self, limit: float) -> None:
+        """Its time is over."""
+        step = self._run.step
+        assert step is not None
+        step.fail(
+            errors.DeadlineExceededError(
+                None,
+                None,
+                f"Operation timed out after {limit:.3g} s; the partial run was cancelled. Unfinished parts: "
+                f"{', '.join(step.unfinished())}.",
+            )
+        )
+
+    def cancelled(self) -> None:
+        """Nobody waits for it any more."""
+        self._end()
+        if self._run.step is not None:
+            self._run.step.abandoned()
 
     def step_ended(self, error: errors.OpError | None) -> None:
         """The step is over, well or not."""
         if self._done:
             return
         if error is not None:
-            self._done = True
+            self._end()
             self._reply.fail(error)
         else:
             self._check()
@@ -141,7 +168,13 @@ class PartialRuns:
         handle = f"{session.handle}:{self._count}"
         signature = (message.feeds, message.fetches, message.targets)
 
+        given_up: list[bool] = []
+        if link is not None:
+            reply.on_cancel = lambda: given_up.append(True)
+
         def ready(plan: StepPlan | None, error: errors.OpError | None) -> None:
+            if given_up:
+                return
             if plan is None:
                 assert error is not None
                 reply.fail(error)
@@ -156,8 +189,9 @@ class PartialRuns:
 
         master.plan(session, signature, ready, partial=True)
 
-    def step(self, session: MasterSession, message: m.PartialRunStep, reply: Any) -> None:
-        """Feed and fetch a part of it."""
+    def step(self, session: MasterSession, link: Any, message: m.PartialRunStep, reply: Any) -> None:
+        """Feed and fetch a part of it. A call that runs out of time, or is cancelled, ends the whole."""
+        limit = checked_limit(message.timeout)
         run: PartialRun | None = session.partials.get(message.partial)
         if run is None:
             raise errors.InvalidArgumentError(None, None, "Must run PartialRunSetup before performing partial runs.")
@@ -171,14 +205,25 @@ class PartialRuns:
         if last:
             session.partials.pop(message.partial, None)
         feeds = {run.all_feeds[name]: value for name, value in zip(message.names, message.feeds)}
-        _Call(run, reply, message.fetches, last).begin(session, feeds)
+        call = _Call(run, reply, message.fetches, last)
+        if link is not None:
+            reply.on_cancel = call.cancelled
+        if limit:
+            call.timer = self._master.loop.call_later(limit, call.late, limit)
+        call.begin(session, feeds)
 
     def close(self, session: MasterSession, error: errors.OpError) -> None:
         """The session ends: so do its partial runs, whose steps the caller cancels."""
         session.partials.clear()
 
     def _check(self, session: MasterSession, run: PartialRun, message: m.PartialRunStep) -> None:
-        for name in message.names:
+        names, values = message.names, message.feeds
+        if len(names) != len(values) or any(value is None for value in values):
+            raise errors.InvalidArgumentError(None, None, f"{len(names)} feeds are named, and {len(values)} came.")
+        twice = {name for of in (names, message.fetches) for name in of if of.count(name) > 1}
+        if twice:
+            raise errors.InvalidArgumentError(None, None, f"{min(twice)} is named more than once.")
+        for name in names:
             if name not in run.all_feeds:
                 raise errors.InvalidArgumentError(
                     None, None, f"The feed {name} was not specified in partial_run_setup."

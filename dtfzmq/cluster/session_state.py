@@ -47,6 +47,8 @@ class MasterSession:
         self.nodes: list[Node] = []
         self.index: dict[str, int] = {}
         self.version = 0
+        #: How many nodes there were before the last extension.
+        self.before = 0
         self.table: Any = None
         self.placer: Any = None
         self.placed = 0  # nodes that the placer knows
@@ -92,6 +94,26 @@ class MasterSession:
             names[node.name] = i
         self.nodes.extend(nodes)
         self.index.update(names)
+
+    def extend_from(self, version: int, nodes: list[Node]) -> None:
+        """Add nodes to the graph at `version`. AbortedError if it is at another one, else as `extend`.
+
+        A client that did not hear that its last extension was made sends it again, perhaps with more behind it.
+        """
+        last = self.nodes[self.before :]
+        if 0 <= version == self.version - 1 and all(a.name == b.name and a.op == b.op for a, b in zip(nodes, last)):
+            nodes = nodes[len(last) :]
+            if nodes:
+                self.extend(nodes)
+            return
+        if version != self.version:
+            raise errors.AbortedError(
+                None, None, f"Current version is {self.version} but caller expected {version}."
+            )
+        before = len(self.nodes)
+        self.extend(nodes)
+        self.before = before
+        self.version += 1
 
     def forget(self, task: str) -> None:
         """Drop every plan that needs `task`: it is gone, and its parts with it."""

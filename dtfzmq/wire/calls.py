@@ -28,6 +28,11 @@ class Call:
         self.item: Message | None = None
         self.transfers: list[int] = []
 
+    @property
+    def unsent(self) -> bool:
+        """True while it waits for a lane, so that the peer knows nothing of it."""
+        return self.item is not None and not self.item.number
+
     def cancel(self) -> None:
         """Nobody waits any more: `done` is not called, what was not sent is not sent, the peer is told. Baton only."""
         link, self.link = self.link, None

@@ -17,13 +17,13 @@ def test_a_close_while_the_session_is_made_leaves_none_behind() -> None:
     session = tf.Session(server.target, graph=graph)
     ask = session._ask
 
-    def closing(message: Any, timeout: float | None) -> Any:
-        reply = ask(message, timeout)
+    def closing(message: Any, timeout: float | None, *more: Any) -> Any:
+        reply = ask(message, timeout, *more)
         if isinstance(message, m.CreateSession):
             session.close()
         return reply
 
-    session._ask = closing  # type: ignore[method-assign]  # the moment cannot be met from outside
+    session._ask = closing  # type: ignore[method-assign, assignment]  # the moment cannot be met from outside
     with pytest.raises(tf.errors.CancelledError, match="Session::Close"):
         session.run(get)
     assert server._task.master.sessions == {}
