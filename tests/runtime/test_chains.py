@@ -85,7 +85,7 @@ def values_of(kind: str, rng: np.random.Generator, count: int) -> list[Any]:
         "mixed": lambda k: np.float64(0.5) if k % 2 else rng.uniform(-1, 1, (3, 5)),
         "broadcast": lambda k: rng.uniform(-1, 1, [(3, 5), (5,), (4, 3, 5), (1, 1)][k % 4]),
         "strided": lambda k: rng.uniform(-1, 1, (6, 5)).T[::2],
-        "large": lambda k: rng.uniform(-1, 1, (70_001,)),
+        "large": lambda k: rng.uniform(-1, 1, (140_001,)),
         "scalars": lambda k: np.float64(rng.uniform(-1, 1)),
         "rank 0": lambda k: np.array(rng.uniform(-1, 1)),
     }
