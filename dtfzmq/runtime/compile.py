@@ -12,7 +12,7 @@ from dtfzmq.graph.node import Node, Subgraph
 from dtfzmq.graph.opdef import OpDef
 from dtfzmq.runtime import plan as code
 from dtfzmq.runtime.cells import thread_state
-from dtfzmq.runtime.chains import Chain, ends_of
+from dtfzmq.runtime.chains import OPERATORS, Chain, ends_of
 from dtfzmq.runtime.flow import If, While
 from dtfzmq.runtime.kernel_env import KernelEnv
 from dtfzmq.runtime.plan import Instruction, Plan
@@ -91,6 +91,8 @@ class _Compiler:
         self.plan = plan = Plan(env.device, env.task)
         plan.partial = partial
         plan.copy_in, plan.copy_out = env.place.copy_in, env.place.copy_out
+        # Values on the device are numpy's, so that what is known of numpy's holds.
+        self.numpy = plan.copy_in is None
         self.kernels: list[Any] = [None] * len(nodes)
         self.definitions: list[OpDef | None] = [None] * len(nodes)
         self.is_async = bytearray(len(nodes))
@@ -104,7 +106,7 @@ class _Compiler:
         plan.waits, plan.followers, plan.dependents = segments.waits, segments.followers, segments.dependents
         self.values: list[list[_Value]] = [[_Value() for _ in node.dtypes] for node in nodes]
         # By node that a later one computes: the last of its chain. By that: the others, in order.
-        self.ends = ends_of(nodes, self.definitions, self.segment_of)
+        self.ends = ends_of(nodes, self.definitions, self.segment_of) if self.numpy else {}
         self.chains: dict[int, list[int]] = {}
         for i in sorted(self.ends):
             self.chains.setdefault(self.ends[i], []).append(i)
@@ -252,6 +254,8 @@ class _Compiler:
                 unread.append(slot)
         free = left + unread
         self.pools[segment].extend(free)
+        if over < 0 and len(ins) == 2 and self.numpy:
+            kernel = OPERATORS.get(kernel, kernel)
         out_code.append(code.encoded(kernel, node, ins, outs, tuple(free) or None, over))
 
     def _chain(self, i: int) -> tuple[Node, Chain]:
@@ -313,7 +317,7 @@ class _Compiler:
     def _over(self, i: int, node: Node, dying: dict[int, int]) -> int:
         """The input over which the result may be written, if nobody else turns out to have it; or -1."""
         definition = self.definitions[i]
-        if definition is None or not definition.out or len(node.inputs) > 2:
+        if definition is None or not definition.out or len(node.inputs) > 2 or not self.numpy:
             return -1
         result = node.dtypes[0]
         for position in definition.inplace:

@@ -156,7 +156,7 @@ def encoded(
     if len(ins) == 2:
         if over >= 0:
             return OVER_LEFT if over == 0 else OVER_RIGHT, fn, ins[0], ins[1], out, free, name
-        return BINARY, OPERATORS.get(fn, fn), ins[0], ins[1], out, free, name
+        return BINARY, fn, ins[0], ins[1], out, free, name
     if len(ins) == 1:
         return UNARY if over < 0 else OVER, fn, ins[0], None, out, free, name
     if not ins:

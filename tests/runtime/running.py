@@ -65,6 +65,7 @@ declare("TestFail", "x: T -> y: T", kernel=lambda x: 1 / 0)
 declare("TestNow", "x: T -> y: T", start=lambda node, env: lambda ctx, inputs, done: done(inputs[0]))
 declare("TestRaise", "x: T -> y: T", start=_raise)
 declare("TestThread", "x: T -> y: T", kernel=_thread)
+declare("TestUnlist", "x: T -> y: T", kernel=list)
 declare("TestHolds", "x: T -> y: T", kernel=_thread, holds=True)
 
 declare("TestOver", "x: F -> y: F", kernel=np.negative, out=True, inplace=(0,))

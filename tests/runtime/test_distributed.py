@@ -271,14 +271,17 @@ def test_values_pass_the_copy_hooks_of_their_device() -> None:
     come = b.add("Identity", [near], device=fake.name)
     fed = b.add("Identity", [x], device=fake.name)
     back = b.binary("Add", come, b.add("Identity", [const], device=A + "/cpu:0"), A + "/cpu:0")
+    # Kernels get the device's own values, and operators do other things to lists than numpy's functions do.
+    total = b.binary("TestAdd", b.binary("Mul", come, come, fake.name), const, fake.name)
+    there = b.add("TestUnlist", [total], device=fake.name)
     cluster = Cluster({"a": 1})
     task = cluster.tasks[fake.task]
     task.devices.append(fake)
     task.envs[fake.name] = KernelEnv(fake, task.resources, compile_function)
     cluster.placer.devices.learn(fake.task, [d.name for d in task.devices])
     cluster.extend(b.nodes)
-    assert cluster.run([back, fed], {x: np.float64(3)}) == [7, 3]
-    assert sorted(moved) == ["in"] * 3 + ["out"] * 3
+    assert cluster.run([back, fed, there], {x: np.float64(3)}) == [7, 3, 9]
+    assert sorted(moved) == ["in"] * 3 + ["out"] * 4
 
 
 def most_waiting(cluster: Cluster, fetches: list[tuple[int, int]]) -> tuple[list[Any], int]:
