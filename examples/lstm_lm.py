@@ -16,7 +16,7 @@ flags.DEFINE_string("ps_hosts", None, "host:port of each ps, with commas")
 flags.DEFINE_string("worker_hosts", None, "host:port of each worker, with commas")
 flags.DEFINE_string("job_name", None, "ps or worker")
 flags.DEFINE_integer("task_index", None, "which of the job's tasks this is")
-flags.DEFINE_integer("train_steps", 250, "how many updates in all")
+flags.DEFINE_integer("train_steps", 160, "how many updates in all")
 FLAGS = flags.FLAGS
 UNITS, ROWS, TIME = 96, 16, 24
 

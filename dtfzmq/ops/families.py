@@ -74,6 +74,7 @@ from dtfzmq.ops import (
     shape_checks,
     shaping,
     signal,
+    slice_assign,
     slicing,
     sorting,
     sparse,

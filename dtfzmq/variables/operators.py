@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dtfzmq.graph.graph import Tensor
+from dtfzmq.ops import slice_assign
+
+_ASSIGNS = slice_assign  # gives slices their `assign`
 
 
 class ReadsFirst:

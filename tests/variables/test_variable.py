@@ -258,3 +258,21 @@ def test_each_dtype(session: tf.Session) -> None:
         assert got.dtype == value.dtype and got.tolist() == value.tolist()
         session.run(tf.assign(v, value[::-1].copy()))
         assert session.run(v).tolist() == value[::-1].tolist()
+
+
+def test_assignment_to_a_slice(session: tf.Session) -> None:
+    v = tf.Variable(np.arange(12, dtype=np.float32).reshape(3, 4))
+    row = tf.placeholder(tf.int32, [])
+    session.run(v.initializer)
+    before = session.run(v)
+    assert session.run(v[1:3, ::2].assign([[-1.0, -2.0], [-3.0, -4.0]])).tolist() == [
+        [0, 1, 2, 3], [-1, 5, -2, 7], [-3, 9, -4, 11],
+    ]  # fmt: skip
+    session.run(v[row].assign(tf.zeros([4])), {row: 0})
+    session.run(v[..., -1].assign(9.0))
+    assert session.run(v).tolist() == [[0, 0, 0, 9], [-1, 5, -2, 9], [-3, 9, -4, 9]]
+    assert before[0].tolist() == [0, 1, 2, 3]  # what was read is not changed
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"slice of shape \[4\] of value of shape \[3\]"):
+        session.run(v[0].assign([1.0, 2.0, 3.0]))
+    with pytest.raises(ValueError, match="Sliced assignment is only supported for variables"):
+        tf.zeros([3])[0].assign(1.0)
