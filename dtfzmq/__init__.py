@@ -141,6 +141,7 @@ from dtfzmq.ops.asking import (
     guarantee_const,
     is_tensor,
 )
+from dtfzmq.ops.barrier import Barrier
 from dtfzmq.ops.blocks import (
     batch_to_space,
     batch_to_space_nd,

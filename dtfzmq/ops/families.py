@@ -11,6 +11,7 @@ from dtfzmq.ops import (
     activations,
     arithmetic,
     array,
+    barrier,
     batch_norm,
     bitwise_ops,
     blocks,

@@ -11,6 +11,7 @@ from dtfzmq.base.dtypes import DType
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.node import Node
 from dtfzmq.runtime import accumulators, cells, queues
+from dtfzmq.runtime.barrier import Barrier
 from dtfzmq.runtime.resources import ResourceManager, shared_key
 from dtfzmq.runtime.token_queue import TokenQueue
 
@@ -97,6 +98,11 @@ def _accumulator(kind: str, factory: Callable[..., Any]) -> Callable[[Node, Reso
     return make
 
 
+def _barrier(node: Node, resources: ResourceManager) -> Getter:
+    asked = (node.attrs["component_types"], node.attrs["shapes"])
+    return _found(node, resources, "Barrier", lambda name: Barrier(name, *asked), lambda b: b.match(*asked))
+
+
 _MAKERS: dict[str, Callable[[Node, ResourceManager], Getter]] = {
     "VariableV2": _variable,
     "FIFOQueueV2": _queue("FIFOQueue", queues.FIFOQueue),
@@ -105,6 +111,7 @@ _MAKERS: dict[str, Callable[[Node, ResourceManager], Getter]] = {
     "PriorityQueueV2": _queue("PriorityQueue", queues.PriorityQueue),
     "TokenQueue": _token_queue,
     "ConditionalAccumulator": _accumulator("ConditionalAccumulator", accumulators.ConditionalAccumulator),
+    "Barrier": _barrier,
     "SparseConditionalAccumulator": _accumulator(
         "SparseConditionalAccumulator", accumulators.SparseConditionalAccumulator
     ),
