@@ -13,6 +13,7 @@ from dtfzmq.base import dtypes, errors
 from dtfzmq.base.dtypes import DType
 from dtfzmq.graph import opdef
 from dtfzmq.graph.node import Node
+from dtfzmq.plan.optimize import folding
 from dtfzmq.plan.optimize.passes import Options
 from dtfzmq.plan.optimize.run import optimize
 from dtfzmq.plan.prune import prune
@@ -374,3 +375,19 @@ def test_ten_thousand_nodes_take_little_time() -> None:
     start = time.thread_time()
     optimize(nodes, ALL)
     assert time.thread_time() - start < 0.25  # measured: 0.02
+
+
+def test_folding_of_one_graph_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def folded(op: str, **more: Any) -> int:
+        b = Builder()
+        x = b.const(1.0, D)
+        for k in range(20):
+            x = b.add(op, [x], device=D, name=f"n{k}", **more)
+        nodes = optimized(b, [b.binary("Add", x, b.placeholder(D), D)], Options(frozenset(["folding"])))
+        return 20 - sum(n.op == op for n in nodes)
+
+    assert folded("Neg") == folded("ZerosLike") == 20
+    monkeypatch.setattr(folding, "MOST_ASKED", 7)
+    assert folded("Neg") == 20 and folded("ZerosLike") == 7
+    monkeypatch.setattr(folding, "MOST", 5)
+    assert folded("Neg") == 5

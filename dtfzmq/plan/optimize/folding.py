@@ -23,8 +23,8 @@ from dtfzmq.plan.optimize.passes import MAX_FOLDED_BYTES, Options
 SMALL_BYTES = 64 << 10
 # More than this is not computed with during planning.
 INPUT_BYTES = 256 << 10
-# Operations of one graph that are folded at most, since each costs as much as some of its steps: some microseconds if it
-# is element-wise, ten times that if its shape rule is asked.
+# Operations of one graph that are folded at most, since each costs as much as some of its steps do: some microseconds
+# if it is element-wise, ten times that if its shape rule is asked.
 MOST = 20_000
 MOST_ASKED = 1_000
 
