@@ -99,17 +99,22 @@ def of_hint(hint: Any) -> Schema:
 
 
 def tensor() -> Schema:
-    """A tensor's place in a header; its bytes are in the frame that follows, or are announced."""
+    """A tensor's place in a header; its bytes are there too, or in the frame that follows, or are announced."""
     size = {"type": "integer", "minimum": 0}
     names = sorted({d.name for d in dtypes.all_types() if d.is_numpy_compatible} | {"bfloat16", "string"})
     return {
         "title": "Tensor",
-        "description": "null, or element type, shape and bytes, and of an announced one what its transfer is known by.",
+        "description": "null, or element type, shape and number of bytes, of a small one the bytes themselves, and of an "
+        "announced one what its transfer is known by.",
         "anyOf": [
             {"type": "null"},
             {
                 "type": "array",
-                "prefixItems": [{"enum": names}, {"type": "array", "items": size}, size],
+                "prefixItems": [
+                    {"enum": names},
+                    {"type": "array", "items": size},
+                    {"anyOf": [size, {"$ref": "bytes.json"}]},
+                ],
                 "minItems": 3,
                 "maxItems": 4,
             },

@@ -38,13 +38,17 @@ class WireError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """How one message type is coded: its fields in order, each with a check, and which of them are tensors."""
+    """How one message type is coded: its fields in order, each with a check, and which of them are tensors.
+
+    A value of exactly the type that `kinds` names needs no check.
+    """
 
     cls: type[Any]
     name: str
     idempotent: bool
     fields: tuple[str, ...]
     checks: tuple[Check, ...]
+    kinds: tuple[type | None, ...]
     tensors: frozenset[int]
     required: int
     values: Callable[[Any], tuple[Any, ...]]
@@ -115,6 +119,9 @@ _SCALARS: dict[Any, Check] = {
 }
 
 
+_PLAIN = (int, str, bytes, bool, float)
+
+
 def checker(hint: Any) -> Check:
     """The check that brings plain decoded data into the form that `hint` says. TypeError for a hint beyond us."""
     if hint in _SCALARS:
@@ -170,9 +177,9 @@ def _getter(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
 
 def layout_of(cls: type[Any]) -> Layout:
     """The layout of a message class. Raises TypeError for a class that is not a message."""
-    found = getattr(cls, "__layout__", None)
+    found: Layout | None = getattr(cls, "__layout__", None)
     if found is not None and found.cls is cls:
-        return typing.cast(Layout, found)
+        return found
     if _PENDING.get(cls.__name__) is not cls:
         raise TypeError(f"{cls.__name__} is not a message; declare it with @message.")
     hints = typing.get_type_hints(cls, include_extras=True)
@@ -186,6 +193,7 @@ def layout_of(cls: type[Any]) -> Layout:
         cls.__idempotent__,
         tuple(f.name for f in fields),
         tuple(checker(hints[f.name]) for f in fields),
+        tuple(hints[f.name] if hints[f.name] in _PLAIN else None for f in fields),
         frozenset(i for i, f in enumerate(fields) if _is_tensors(hints[f.name])),
         required,
         _getter([f.name for f in fields]),
@@ -204,11 +212,6 @@ def layout_named(name: str) -> Layout:
             raise WireError(f"there is no message named {name!r:.60}")
         layout = layout_of(cls)
     return layout
-
-
-def find_layout(name: Any) -> Layout | None:
-    """The layout of a message that was coded before, by its name."""
-    return _LAYOUTS.get(name) if type(name) is str else None
 
 
 def all_messages() -> list[type[Any]]:

@@ -150,19 +150,18 @@ class Sender(abc.ABC):
             deadline = head[4]
             head[4] = 0.0 if deadline is None else max(1e-3, deadline - self.loop.now())
         transfers: list[int] = []
-        if not codec.has_tensors(body):
-            plain = codec.plain_body(body)
-            head.append(plain)
-            made = [codec.pack(head)]
-            if len(made[0]) <= self.settings.max_header or reference:
-                return made
-            return self._write_long(item, head, plain, made, transfers)
-        announce = None if reference else lambda array: self._announce_within(array, item.frozen, transfers)
-        writer = codec.TensorWriter(reference, announce, copy=reference and not item.frozen)
+        writer = codec.TensorWriter(
+            reference,
+            None if reference else lambda array: self._announce_within(array, item.frozen, transfers),
+            self.settings.inline_limit,
+            copy=reference and not item.frozen,
+        )
         plain = codec.body(body, writer)
         head.append(plain)
         made = writer.frames(head)
-        return self._write_long(item, head, plain, made, transfers) if not reference else made
+        if reference or not transfers and len(made[0]) <= self.settings.max_header:
+            return made
+        return self._write_long(item, head, plain, made, transfers)
 
     def _write_long(
         self, item: Message, head: list[Any], plain: list[Any], made: list[Any], transfers: list[int]
@@ -182,8 +181,6 @@ class Sender(abc.ABC):
 
     def _announce_within(self, array: Array, frozen: bool, transfers: list[int]) -> list[Any] | None:
         """Announce a large tensor of a message: its descriptor, with the number of the transfer. None: it is small."""
-        if array.nbytes <= self.settings.inline_limit and not array.dtype.hasobject:
-            return None
         descriptor, data = tensors.flat_bytes(array)
         if data.size <= self.settings.inline_limit:
             return None

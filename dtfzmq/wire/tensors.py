@@ -1,5 +1,7 @@
 """One tensor on the wire: a descriptor ``[dtype name, shape, bytes]`` and raw little-endian bytes in C order.
 
+The third entry is the number of bytes, which stand elsewhere, or of a small tensor the bytes themselves.
+
 A string tensor's bytes are ``n + 1`` offsets (64-bit) and then the data, so that it too is one buffer. Numeric arrays
 of any order, stride, byte order or alignment are legal input; what comes out is native, aligned, writeable and owned.
 """
@@ -153,6 +155,16 @@ def decode(descriptor: Any, data: Any, start: int, limit: int) -> tuple[Array, i
         array = aligned(nbytes).view(dtype)
         array[...] = source
     return _finish(array, name).reshape(shape), end
+
+
+def within(descriptor: Descriptor, limit: int) -> Array:
+    """The array of a descriptor of three entries that holds its bytes. Raises as `measure` does."""
+    data: bytes = descriptor[2]
+    name, shape, nbytes = measure([*descriptor[:2], len(data)], limit)
+    if name == "string":
+        return _strings(shape, data)
+    dtype = _NUMPY[name]
+    return _finish(np.ndarray(shape, dtype, data).copy(), name) if nbytes else np.empty(shape, dtype)
 
 
 def adopt(name: str, shape: tuple[int, ...], memory: Bytes) -> Array:

@@ -55,17 +55,6 @@ class Traffic(Sender):
 
     def _read(self, data: list[Any], frame_list: Sequence[Any], end: Ending) -> None:
         """Call ``end(message, None)`` once a message and all its tensors are here, or ``end(None, error)``."""
-        try:
-            simple = codec.plain_message(data)
-        except WireError as exc:
-            end(None, self._unreadable(exc))
-            return
-        if simple is not None:
-            end(simple, None)
-        else:
-            self._read_tensors(data, frame_list, end)
-
-    def _read_tensors(self, data: list[Any], frame_list: Sequence[Any], end: Ending) -> None:
         waiting: Waiting | None = None
 
         def fetch(descriptor: list[Any]) -> Awaited:

@@ -24,10 +24,8 @@ PS, MINE, OTHER = "/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"
 def captured(monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
     """Every message body that leaves or enters this process from now on, as msgpack carries it."""
     found: list[list[Any]] = []
-    for name in ("body", "plain_body"):
-        monkeypatch.setattr(codec, name, leaving(getattr(codec, name), found))
-    for name in ("message", "plain_message"):
-        monkeypatch.setattr(codec, name, entering(getattr(codec, name), found))
+    monkeypatch.setattr(codec, "body", leaving(codec.body, found))
+    monkeypatch.setattr(codec, "message", entering(codec.message, found))
     return found
 
 
