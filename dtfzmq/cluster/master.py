@@ -15,7 +15,7 @@ from dtfzmq.cluster.partial import PartialRuns
 from dtfzmq.cluster.peers import Peers
 from dtfzmq.cluster.session_state import MasterSession, Signature, StepPlan, not_found, restarted
 from dtfzmq.cluster.step import Step
-from dtfzmq.graph import serial
+from dtfzmq.graph import serial, wellformed
 from dtfzmq.graph.node import Node
 from dtfzmq.wire import messages as m
 
@@ -106,13 +106,14 @@ class Master:
         if isinstance(plain, list) and (not plain or type(plain[0]) is Node):
             add(plain)
             return
-        self.off_baton(
-            len(plain) if isinstance(plain, list) else 0,
-            planning.INLINE_NODES,
-            lambda: serial.nodes_from_wire(plain, arrays),
-            add,
-            reply.fail,
-        )
+
+        def decode() -> list[Node]:
+            nodes = serial.nodes_from_wire(plain, arrays)
+            wellformed.check_graph(nodes)
+            return nodes
+
+        size = len(plain) if isinstance(plain, list) else 0
+        self.off_baton(size, planning.INLINE_NODES, decode, add, reply.fail)
 
     def off_baton(
         self,

@@ -7,6 +7,7 @@ from typing import Any
 
 from dtfzmq.base import errors
 from dtfzmq.cluster.step import PlanPart, Step
+from dtfzmq.graph import wellformed
 from dtfzmq.graph.node import Node
 from dtfzmq.plan.optimize.run import options_of
 
@@ -86,12 +87,8 @@ class MasterSession:
                     f"GraphDef argument to Extend includes node '{node.name}', which was created by a "
                     "previous call to Create or Extend in this session.",
                 )
-            for source, _ in node.inputs:
-                if not 0 <= source < i:
-                    raise errors.InvalidArgumentError(
-                        None, None, f"Incomplete graph, an input of '{node.name}' is not in it."
-                    )
             names[node.name] = i
+        wellformed.check_sources(nodes, self.nodes)
         self.nodes.extend(nodes)
         self.index.update(names)
 

@@ -13,7 +13,7 @@ from dtfzmq.base.loop import Loop
 from dtfzmq.base.threads import Runner
 from dtfzmq.cluster.worker_session import WorkerSession
 from dtfzmq.cluster.worker_step import WorkerStep
-from dtfzmq.graph import serial
+from dtfzmq.graph import serial, wellformed
 from dtfzmq.graph.node import Node
 from dtfzmq.runtime.device import Device
 from dtfzmq.runtime.rendezvous import Rendezvous
@@ -91,8 +91,11 @@ class Worker:
 
         def work() -> Any:
             local = isinstance(plain, list) and (not plain or type(plain[0]) is Node)
-            nodes = plain if local else serial.nodes_from_wire(plain, arrays)
-            return found.compile(nodes, message.fetches, message.partial)
+            nodes = plain
+            if not local:
+                nodes = serial.nodes_from_wire(plain, arrays)
+                wellformed.check_part(nodes, message.feeds, message.fetches)
+            return found.compile(nodes, message.feeds, message.fetches, message.partial)
 
         def finish(part: Any, error: BaseException | None) -> None:
             if error is not None:
@@ -148,12 +151,22 @@ class Worker:
         if part is None:
             reply.fail(self._no_graph(message.handle))
             return
+        if message.step in self.steps:
+            raise errors.InvalidArgumentError(None, None, f"Step {message.step} is under way on {self.task} already.")
+        if len(message.feeds) != part.feeds:
+            raise errors.InvalidArgumentError(
+                None, None, f"A part that is fed {part.feeds} tensors was given {len(message.feeds)} on {self.task}."
+            )
         step = WorkerStep(self, message.step, part, link, reply, message.trace)
         if part.meets:
             step.open()
         self.steps[message.step] = step
         self.parts_run += 1
-        step.start(message.feeds)
+        try:
+            step.start(message.feeds)
+        except BaseException:
+            self.step_over(step)
+            raise
 
     def step_over(self, step: WorkerStep) -> None:
         """A part has answered: nothing of its step is waited for here any more."""
@@ -171,6 +184,13 @@ class Worker:
         step = self.steps.get(message.step)
         if step is None:
             raise errors.InvalidArgumentError(None, None, "Must run PartialRunSetup before performing partial runs.")
+        part = step.part
+        if (
+            len(message.indices) != len(message.feeds)
+            or not all(0 <= i < part.feeds for i in message.indices)
+            or not all(0 <= i < part.fetches for i in message.fetches)
+        ):
+            raise errors.InvalidArgumentError(None, None, f"Step {message.step} has no such feeds and fetches.")
         step.partial(message.indices, message.feeds, message.fetches, reply)
 
     def on_cancel_step(self, link: Any, message: m.CancelStep, reply: Any) -> None:

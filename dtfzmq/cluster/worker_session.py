@@ -30,6 +30,7 @@ class RegisteredPart:
 
     plans: tuple[Plan, ...]
     nodes: list[Node]
+    feeds: int
     fetches: int
     meets: bool
     partial: bool
@@ -46,7 +47,7 @@ class WorkerSession:
         self._worker = worker
         self._envs = {device.name: KernelEnv(device, resources, compile_function) for device in worker.devices}
 
-    def compile(self, nodes: list[Node], fetches: int, partial: bool) -> RegisteredPart:
+    def compile(self, nodes: list[Node], feeds: int, fetches: int, partial: bool) -> RegisteredPart:
         """Make the kernels of a part and its plan. Raises OpError for a node that cannot run here. Any thread."""
         for node in nodes:
             if node.op in ("_Arg", "_Retval") or _subgraphs(node):
@@ -64,7 +65,7 @@ class WorkerSession:
         incarnation = self._worker.incarnation
         shares = partition_by_device(nodes, home, lambda device: incarnation)
         plans = tuple([compile_nodes(share, self._envs[device], partial) for device, share in shares.items()])
-        return RegisteredPart(plans, nodes, fetches, any(plan.meets for plan in plans), partial)
+        return RegisteredPart(plans, nodes, feeds, fetches, any(plan.meets for plan in plans), partial)
 
     def close(self) -> None:
         """Let go of parts and private state."""

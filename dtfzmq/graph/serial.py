@@ -37,7 +37,7 @@ def nodes_from_wire(plain: Any, arrays: _Arrays) -> list[Node]:
     try:
         with collecting.paused(len(plain)):
             return [_node_in(item, arrays) for item in plain]
-    except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError, RecursionError) as error:
         raise errors.InvalidArgumentError(None, None, f"A graph on the wire is malformed: {error}") from None
 
 

@@ -162,6 +162,9 @@ class _Compiler:
                 kernel = definition.make(node, self.env)
             else:
                 kernel = definition.kernel
+        except KeyError as exc:
+            lacks = errors.InvalidArgumentError(None, None, f"A node of type {op} lacks the attribute {exc}.")
+            raise errors.with_node(lacks, node.name) from None
         except Exception as exc:
             raise errors.with_node(errors.wrap(exc), node.name) from exc
         if kernel is None:
