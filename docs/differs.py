@@ -24,6 +24,7 @@ OWN = {
     "ListRows": "gradient of TensorArrayScatterV3",
     "ListSpread": "gradient of TensorArrayGatherV3",
     "ListUnpack": "a list from bytes",
+    "PackGradient": "gradients between tasks in fewer bytes, where `ConfigProto.wire.gradients` asks for it",
     "PickAtArgmax": "gradient of the gradient of MaxPoolWithArgmax",
     "ProdGrad": "gradient of Prod",
     "PyCall": "`py_func`; TensorFlow's PyFunc",
@@ -46,6 +47,7 @@ OWN = {
     "SylvesterSolve": "gradient of MatrixSquareRoot",
     "TakeInOrder": "values in an order along the last axis",
     "TokenQueue": "the token queue of SyncReplicasOptimizer, which knows how many replicas are left",
+    "UnpackGradient": "gradients between tasks from fewer bytes",
     "Unsort": "gradient of Sort",
     "UnsortedRowsToDense": "IndexedSlices as a dense tensor",
 }

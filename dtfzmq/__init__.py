@@ -36,7 +36,14 @@ from dtfzmq.base.dtypes import bool_ as bool  # TensorFlow's name
 from dtfzmq.base.errors import OpError
 from dtfzmq.base.names import DeviceSpec
 from dtfzmq.base.shapes import Dimension, TensorShape
-from dtfzmq.client.config import ConfigProto, GPUOptions, GraphOptions, OptimizerOptions, RunOptions
+from dtfzmq.client.config import (
+    ConfigProto,
+    GPUOptions,
+    GraphOptions,
+    OptimizerOptions,
+    RunOptions,
+    WireOptions,
+)
 from dtfzmq.client.metadata import RunMetadata
 from dtfzmq.client.session import InteractiveSession, Session
 from dtfzmq.client.stack import get_default_session

@@ -11,6 +11,7 @@ from dtfzmq.cluster.config import (
     OptimizerOptions,
     RPCOptions,
     ThreadPoolOptionProto,
+    WireOptions,
 )
 from dtfzmq.cluster.record import Record
 
@@ -24,6 +25,7 @@ __all__ = [
     "RunOptions",
     "RunOptionsExperimental",
     "ThreadPoolOptionProto",
+    "WireOptions",
 ]
 
 

@@ -60,6 +60,14 @@ class GraphOptions(Record):
     }
 
 
+class WireOptions(Record):
+    """`gradients`: the form in which gradients travel to variables of other tasks: "" (as they are), "float16",
+    "bfloat16", or "int8" (with a scale, and what was lost added to the next one). Not of TF1.
+    """
+
+    FIELDS: ClassVar[dict[str, Any]] = {"gradients": ""}
+
+
 class ThreadPoolOptionProto(Record):
     """A per-session thread pool; a distributed session refuses it as TF's does."""
 
@@ -118,4 +126,5 @@ class ConfigProto(Record):
         "isolate_session_state": False,
         "share_cluster_devices_in_session": False,
         "experimental": Experimental,
+        "wire": WireOptions,
     }

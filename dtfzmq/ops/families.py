@@ -89,6 +89,7 @@ from dtfzmq.ops import (
     string_split,
     strings,
     training,
+    wire_forms,
 )
 
 FAMILIES: Final = (

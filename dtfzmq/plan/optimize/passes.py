@@ -21,11 +21,13 @@ MAX_FOLDED_BYTES = 10 << 20
 class Options:
     """Which passes run, by name; None: all of them.
 
-    `max_folded`: bytes of a constant that folding makes; 0: as it sees fit.
+    `max_folded`: bytes of a constant that folding makes; 0: as it sees fit. `gradients`: the form of gradients between
+    tasks, see narrow; "": as they are.
     """
 
     only: frozenset[str] | None = None
     max_folded: int = 0
+    gradients: str = ""
 
 
 Pass = Callable[[list[Node], "frozenset[int]", Options], list[Node]]

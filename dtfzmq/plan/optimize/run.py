@@ -8,7 +8,7 @@ from typing import Any, Final
 from dtfzmq.base import collecting
 from dtfzmq.graph.node import Node, Subgraph
 from dtfzmq.plan import flow
-from dtfzmq.plan.optimize import chains, common, folding, identities, waits
+from dtfzmq.plan.optimize import chains, common, folding, identities, narrow, waits
 from dtfzmq.plan.optimize.passes import Options, Pass
 from dtfzmq.plan.verify import check, check_lasting, lasting
 
@@ -25,7 +25,7 @@ _FIELDS = {"folding": "do_constant_folding", "common": "do_common_subexpression_
 
 
 def options_of(config: Mapping[str, Any]) -> Options:
-    """What a session's configuration asks for, in ``graph_options.optimizer_options``.
+    """What a session's configuration asks for, in ``graph_options.optimizer_options`` and ``wire``.
 
     Level L1, the default, runs every pass, but for one whose own field says False. Level L0 runs none, but for one
     whose own field says True.
@@ -33,16 +33,20 @@ def options_of(config: Mapping[str, Any]) -> Options:
     asked = (config.get("graph_options") or {}).get("optimizer_options") or {}
     on = asked.get("opt_level", 0) >= 0
     names = [name for name in PASSES if asked.get(_FIELDS.get(name, ""), on)]
-    return Options(frozenset(names), max(0, int(asked.get("max_folded_constant_in_bytes", 0))))
+    folded = max(0, int(asked.get("max_folded_constant_in_bytes", 0)))
+    return Options(frozenset(names), folded, narrow.form_of(config))
 
 
 def optimize(nodes: list[Node], options: Options) -> list[Node]:
     """A graph that computes what the placed graph `nodes` does, for less. `nodes` are no longer to be used."""
     names = [name for name in PASSES if options.only is None or name in options.only]
-    if not names:
-        return nodes
     with collecting.paused(len(nodes)):
-        return _optimize(nodes, names, options, top=True)
+        if names:
+            nodes = _optimize(nodes, names, options, top=True)
+        if options.gradients:
+            nodes = narrow.narrow(nodes, options.gradients)
+            check("optimize narrow", nodes)
+    return nodes
 
 
 def _optimize(nodes: list[Node], names: list[str], options: Options, top: bool) -> list[Node]:
