@@ -7,9 +7,11 @@ none, otherwise into another buffer which then becomes the value. Readers never 
 
 from __future__ import annotations
 
+import difflib
+import functools
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,10 @@ from dtfzmq.base import errors
 from dtfzmq.base.dtypes import DType
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.runtime.resources import ResourceManager
+
+
+# How many names an error compares with its own.
+_COMPARED = 1000
 
 
 class Busy(Exception):
@@ -38,10 +44,18 @@ class VariableCell:
     Scalars are numpy scalars, everything else arrays that the cell allocated itself.
     """
 
-    __slots__ = ("__weakref__", "_lock", "_spare", "_value", "dtype", "name", "shape")
+    __slots__ = ("__weakref__", "_lock", "_others", "_spare", "_value", "dtype", "name", "shape")
 
-    def __init__(self, name: str, dtype: DType, shape: tuple[int, ...] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        dtype: DType,
+        shape: tuple[int, ...] | None = None,
+        others: Callable[[], Iterable[VariableCell]] = tuple,
+    ) -> None:
         self.name = name
+        # The variables of the same container, to name one that might be meant.
+        self._others = others
         self.dtype = dtype.base_dtype
         # The shape that `assign` asks for; None: any.
         self.shape = shape
@@ -203,7 +217,13 @@ class VariableCell:
             self._lock.release()
 
     def _uninitialized(self) -> errors.OpError:
-        return errors.FailedPreconditionError(None, None, f"Attempting to use uninitialized value {self.name}")
+        text = f"Attempting to use uninitialized value {self.name}"
+        # no locks are taken here: this cell's is held, and a guess may be wrong
+        there = [cell.name for cell in self._others() if cell._value is not None]
+        near = difflib.get_close_matches(self.name, there[:_COMPARED], 3, 0.8)
+        if near:
+            text += f". Variables of similar names have one: {', '.join(sorted(near))}"
+        return errors.FailedPreconditionError(None, None, text)
 
     def _mismatch(self, other: Any) -> errors.OpError:
         return errors.InvalidArgumentError(
@@ -243,7 +263,8 @@ def variable(
     fixed: tuple[int, ...] | None = None
     if shape is not None and shape.is_fully_defined():
         fixed = tuple(size or 0 for size in shape.as_list())
-    get = resources.getter(container, "Variable", name, lambda: VariableCell(node_name, dtype, fixed))
+    others = functools.partial(resources.all_of, container, "Variable")
+    get = resources.getter(container, "Variable", name, lambda: VariableCell(node_name, dtype, fixed, others))
 
     def fetch() -> VariableCell:
         cell: VariableCell = get()

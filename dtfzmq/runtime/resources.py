@@ -69,6 +69,12 @@ class ResourceManager:
             for key in [key for key in self._entries if key[0] in wanted]:
                 del self._entries[key]
 
+    def all_of(self, container: str, kind: str) -> list[Any]:
+        """The resources of one kind in one container."""
+        with self._lock:
+            wanted = (container or self.default_container, kind)
+            return [entry for key, entry in self._entries.items() if key[:2] == wanted]
+
     def lost(self, member: str, reason: str) -> None:
         """The process of task `member` is gone: resources that count on it are told."""
         with self._lock:

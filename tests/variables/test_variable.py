@@ -276,3 +276,13 @@ def test_assignment_to_a_slice(session: tf.Session) -> None:
         session.run(v[0].assign([1.0, 2.0, 3.0]))
     with pytest.raises(ValueError, match="Sliced assignment is only supported for variables"):
         tf.zeros([3])[0].assign(1.0)
+
+
+def test_a_missing_value_is_reported_with_similar_names_that_have_one(session: tf.Session) -> None:
+    there = [tf.Variable(1.0, name=name) for name in ("hidden/weights_1", "hidden/biases")]
+    missing = tf.Variable(1.0, name="hidden/weights")
+    session.run([v.initializer for v in there])
+    with pytest.raises(tf.errors.FailedPreconditionError) as caught:
+        session.run(missing)
+    text = "uninitialized value hidden/weights. Variables of similar names have one: hidden/weights_1"
+    assert text in caught.value.message and "biases" not in caught.value.message
