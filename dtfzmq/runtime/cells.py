@@ -21,7 +21,6 @@ from dtfzmq.base.dtypes import DType
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.runtime.resources import ResourceManager
 
-
 # How many names an error compares with its own.
 _COMPARED = 1000
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,16 +11,20 @@ from dtfzmq.base.dtypes import DType
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.runtime.queues import Cancellable, Done, Element, FIFOQueue
 
+_log = logging.getLogger("dtfzmq")
+
 
 class TokenQueue(FIFOQueue):
     """A FIFO queue that knows, by the tasks of the steps' masters, who takes tokens and who gives them out.
 
     When a process is lost (`lost`) so that fewer than `members` takers are left, or nobody who gives tokens out, every
     waiting dequeue fails as UnavailableError naming it; so does a later one that would have to wait, until the lost
-    one is back. With backups (`members` below the number of workers) the others carry on. Any thread.
+    one is back. With backups (`members` below the number of workers) the others carry on. Where somebody waits and no
+    token was given out for `slow_s` seconds, one warning says who waits and who does not. Any thread.
     """
 
     kind = "TokenQueue"
+    slow_s = 30.0
 
     def __init__(
         self,
@@ -36,15 +41,28 @@ class TokenQueue(FIFOQueue):
         # Lost since they last took part, with the reason.
         self._lost_takers: dict[str, str] = {}
         self._lost_givers: dict[str, str] = {}
+        # When tokens were given out last (before the first: asked for), and whether a look at that is to come.
+        self._given: float | None = None
+        self._looks = False
+        self._warned = False
 
     def enqueue_many(self, ctx: Cancellable, components: Element, done: Done) -> None:
         """See FIFOQueue; the step's master gives tokens out."""
         self._note(ctx, self._givers, self._lost_givers)
+        loop = getattr(ctx, "loop", None)
+        if loop is not None:
+            self._given, self._warned = loop.now(), False
         super().enqueue_many(ctx, components, done)
 
     def dequeue(self, ctx: Cancellable, done: Done) -> None:
         """See FIFOQueue; the step's master takes tokens."""
         self._note(ctx, self._takers, self._lost_takers)
+        loop = getattr(ctx, "loop", None)
+        if loop is not None and not self._looks:
+            self._looks = True
+            if self._given is None:
+                self._given = loop.now()
+            loop.call_soon(loop.call_later, self.slow_s, self._look, loop)
         super().dequeue(ctx, done)
         self._fail_waiting()
 
@@ -56,6 +74,32 @@ class TokenQueue(FIFOQueue):
                     alive.discard(member)
                     gone[member] = reason
         self._fail_waiting()
+
+    def _look(self, loop: Any) -> None:
+        """Warn if somebody waits for long; look again while somebody waits. On the baton."""
+        with self._lock:
+            waiting = {str(getattr(attempt.ctx, "member", "")) for attempt in self._dequeues}
+            self._looks = bool(waiting)
+            if not waiting:
+                return
+            since = loop.now() - (self._given or 0.0)
+            warns = since >= self.slow_s and not self._warned
+            self._warned = self._warned or warns
+            takers = set(self._takers)
+        loop.call_later(self.slow_s, self._look, loop)
+        if warns:
+            _log.warning("%s '%s': no token for %.0f s. Waiting: %s; %s.", self.kind, self.name, since,
+                         ", ".join(sorted(waiting)), self._missing(takers, waiting))  # fmt: skip
+
+    def _missing(self, takers: set[str], waiting: set[str]) -> str:
+        """What those who wait may wait for."""
+        found = []
+        if len(takers) < self.members:
+            found.append(f"only {len(takers)} of the {self.members} workers that a step needs have come so far")
+        absent = sorted(takers - waiting)
+        if absent:
+            found.append(f"not waiting, so still at their gradients or gone: {', '.join(absent)}")
+        return "; ".join(found) or "all workers wait, but the task that applies their gradients gives no tokens out"
 
     def _note(self, ctx: Any, alive: set[str], gone: dict[str, str]) -> None:
         member = getattr(ctx, "member", "")

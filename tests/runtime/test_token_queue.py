@@ -134,3 +134,64 @@ def test_a_manager_tells_the_resources_that_count_on_a_task() -> None:
     waiting = take(queue, "w0")
     resources.lost("w1", "gone")
     assert waiting.errors
+
+
+class Timers:
+    """A loop with a hand-moved clock."""
+
+    def __init__(self) -> None:
+        self.time = 100.0
+        self.due: list[tuple[float, Callable[..., None], tuple[Any, ...]]] = []
+
+    def now(self) -> float:
+        return self.time
+
+    def call_soon(self, fn: Callable[..., None], *args: Any) -> None:
+        fn(*args)
+
+    def call_later(self, delay: float, fn: Callable[..., None], *args: Any) -> None:
+        self.due.append((self.time + delay, fn, args))
+
+    def move(self, seconds: float) -> None:
+        self.time += seconds
+        ready = [call for call in self.due if call[0] <= self.time]
+        self.due = [call for call in self.due if call[0] > self.time]
+        for _, fn, args in ready:
+            fn(*args)
+
+
+def test_a_long_wait_is_told_of_once_with_who_is_missing(caplog: pytest.LogCaptureFixture) -> None:
+    loop, queue = Timers(), tokens(3)
+
+    def wait(member: str) -> Done:
+        step, done = Step(member), Done()
+        step.loop = loop  # type: ignore[attr-defined]  # what a real step has
+        queue.dequeue(step, done)
+        return done
+
+    wait("worker/0")
+    loop.move(queue.slow_s)
+    assert "no token for 30 s. Waiting: worker/0; only 1 of the 3 workers that a step needs have come" in caplog.text
+    caplog.clear()
+    wait("worker/1")
+    loop.move(queue.slow_s)
+    assert not caplog.text  # once for each time that no token comes
+    done = Done()
+    giver = Step("worker/0")
+    giver.loop = loop  # type: ignore[attr-defined]  # what a real step has
+    queue.enqueue_many(giver, (np.array([1, 1, 1], np.int64),), done)
+    for member in ("worker/2", "worker/0", "worker/1"):
+        wait(member)
+    loop.move(queue.slow_s)
+    loop.move(queue.slow_s)
+    assert "Waiting: worker/0, worker/1; not waiting, so still at their gradients or gone: worker/2." in caplog.text
+
+
+def test_nobody_looks_where_nobody_waits() -> None:
+    loop, queue = Timers(), tokens(1)
+    step = Step("worker/0")
+    step.loop = loop  # type: ignore[attr-defined]  # what a real step has
+    queue.dequeue(step, Done())
+    queue.enqueue_many(step, (np.array([1], np.int64),), Done())
+    loop.move(queue.slow_s)
+    assert not loop.due
