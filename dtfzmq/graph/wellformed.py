@@ -83,9 +83,9 @@ def _check_ends(nodes: Iterable[Node], feeds: int, fetches: int) -> None:
 
 def _check_transfer(node: Node) -> None:
     ends = (len(node.inputs), len(node.dtypes))
-    if ends != ((1, 0) if node.op == "_Send" else (0, 1)) or any(
-        type(node.attrs.get(name)) is not str for name in _TRANSFER
-    ):
+    # a _Send without an input stands for a control edge
+    fits = ends in ((0, 0), (1, 0)) if node.op == "_Send" else ends == (0, 1)
+    if not fits or any(type(node.attrs.get(name)) is not str for name in _TRANSFER):
         raise _malformed(node, f"'{node.name}' is no {node.op} that carries a tensor.")
 
 
