@@ -104,8 +104,8 @@ def tensor() -> Schema:
     names = sorted({d.name for d in dtypes.all_types() if d.is_numpy_compatible} | {"bfloat16", "string"})
     return {
         "title": "Tensor",
-        "description": "null, or element type, shape and number of bytes, of a small one the bytes themselves, and of an "
-        "announced one what its transfer is known by.",
+        "description": "null, or element type, shape and number of bytes, of a small one the bytes themselves, and of "
+        "an announced one what its transfer is known by.",
         "anyOf": [
             {"type": "null"},
             {

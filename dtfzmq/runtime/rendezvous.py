@@ -189,9 +189,14 @@ class Exchange:
         if on_fail is not None:
             on_fail(error)
 
-    def quiet(self) -> None:
-        """From now on nobody is told of a failure."""
+    def end(self, error: errors.OpError | None) -> None:
+        """The step is over: only who still waits is told, with `error` if there is one."""
         self._on_fail = None
+        if error is not None or self._waiting or self._coming:
+            self.abort(error or _over(self.step))
+        elif self.error is None:
+            self.error = _OVER
+            self._values.clear()
 
     def counts(self) -> tuple[int, int, int]:
         """Values here, consumers waiting, large tensors coming."""
@@ -270,8 +275,7 @@ class Rendezvous:
         self._unpark(step)
         exchange = self._open.pop(step, None)
         if exchange is not None:
-            exchange.quiet()
-            exchange.abort(error or _over(step))
+            exchange.end(error)
 
     def peer_lost(self, task: str, error: errors.OpError) -> None:
         """A task is lost: every open step that waits for a tensor of it fails with `error`."""
@@ -377,6 +381,10 @@ class Rendezvous:
 
 def _over(step: int) -> errors.OpError:
     return errors.AbortedError(None, None, f"Step {step} is over on this task.")
+
+
+# Of steps that ended like most: who asks later gets it, and no one waited.
+_OVER = errors.AbortedError(None, None, "The step is over on this task.")
 
 
 def _source_task(key: str) -> str:

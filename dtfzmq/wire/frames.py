@@ -21,7 +21,7 @@ CREDIT = 9  # bytes of chunks that this lane brought so far
 
 # Numbered: [kind, number, acknowledged, ...]
 REQUEST = 16  # id, seconds left (0: no limit), body
-REPLY = 17  # id, body
+REPLY = 17  # id, body; and a small push that rides on it, if there is one: [step, keys, descriptors]
 FAILURE = 18  # id, error
 TELL = 19  # body
 PUSH = 20  # step, keys, descriptors
@@ -44,7 +44,7 @@ _SHAPES: dict[int, list[tuple[type, ...]]] = {
     CHUNK: [(int, int, int)],
     CREDIT: [(int,)],
     REQUEST: [(int, int, int, float, list)],
-    REPLY: [(int, int, int, list)],
+    REPLY: [(int, int, int, list), (int, int, int, list, list)],
     FAILURE: [(int, int, int, dict)],
     TELL: [(int, int, list)],
     PUSH: [(int, int, int, list, list)],

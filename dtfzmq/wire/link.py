@@ -256,11 +256,12 @@ class Link(Traffic):
 
     def post(self, item: Message) -> None:
         """Send a numbered message now, or when there is a lane and room."""
-        outbox = self.outbox
-        if self.controls and outbox.idle() and outbox.room():
+        if self.rider is not None:
+            self._go_on_foot()  # order is kept
+        if self._may_go():
             self._transmit(item)
         else:
-            outbox.wait(item)
+            self.outbox.wait(item)
 
     def _transmit(self, item: Message) -> None:
         outbox = self.outbox

@@ -15,11 +15,11 @@ from dtfzmq.wire.message import WireError
 class Message:
     """One numbered message: its kind and fields, and what is written once a lane is there.
 
-    `body` is a message, or for a push the list of its tensors. `step` is 0 for what belongs to none. `frames` is there
-    once it was sent, and then `body` is let go of.
+    `body` is a message, or for a push the list of its tensors. `step` is 0 for what belongs to none. `rider` is a push
+    that goes out with a reply. `frames` is there once it was sent, and then `body` is let go of.
     """
 
-    __slots__ = ("body", "fields", "frames", "frozen", "kind", "nbytes", "number", "step")
+    __slots__ = ("body", "fields", "frames", "frozen", "kind", "nbytes", "number", "rider", "step")
 
     def __init__(
         self, kind: int, fields: tuple[Any, ...], body: Any = None, step: int = 0, nbytes: int = 0, frozen: bool = True
@@ -31,6 +31,7 @@ class Message:
         self.nbytes = nbytes
         self.frozen = frozen
         self.number = 0
+        self.rider: Message | None = None
         self.frames: list[Any] | None = None
 
 
@@ -52,6 +53,10 @@ class Outbox:
     def room(self) -> bool:
         """True if another message may go out now."""
         return self.flying_bytes < self.window
+
+    def open(self) -> bool:
+        """True if a message may go out now and overtakes none."""
+        return self.flying_bytes < self.window and not self._first and not self._steps
 
     def idle(self) -> bool:
         """True if nothing waits for its turn."""

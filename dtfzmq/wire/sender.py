@@ -45,6 +45,8 @@ class Sender(abc.ABC):
         #: Set while both ends are proven to be on one host.
         self.sharing: Sharing | None = None
         self.error: errors.OpError | None = None
+        #: A small push that waits, no longer than this turn of the loop, for a reply to go out with.
+        self.rider: Message | None = None
         self.bytes_out = 0
         self.bytes_in = 0
         self.messages_out = 0
@@ -113,6 +115,8 @@ class Sender(abc.ABC):
         """A step is over: drop what waits for it here and tell the peer of what it was promised."""
         self.steps.discard(step)
         self.outbox.forget(step)
+        if self.rider is not None and self.rider.step == step:
+            self.rider = None
         dropped = self.sending.drop_step(step) if self.sending.all else ()
         if dropped and self.error is None:
             self.post_plain(frames.REVOKE, [item.id for item in dropped])
@@ -127,7 +131,30 @@ class Sender(abc.ABC):
         return True
 
     def _post_push(self, step: int, keys: list[str], values: list[Any]) -> None:
-        self.post(Message(frames.PUSH, (step, keys), values, step, sum(v.nbytes for v in values)))
+        nbytes = sum(v.nbytes for v in values)
+        item = Message(frames.PUSH, (step, keys), values, step, nbytes)
+        if (
+            self.serving
+            and nbytes <= codec.IN_HEADER
+            and self._may_go()
+            and not any(v.dtype.hasobject for v in values)
+            and not self.controls[0].lane.by_reference  # type: ignore[union-attr]  # live lanes have lanes
+        ):
+            self._go_on_foot()
+            self.rider = item
+            self.loop.call_soon(self._go_on_foot)
+        else:
+            self.post(item)
+
+    def _may_go(self) -> bool:
+        """True if a message would go out at once."""
+        return bool(self.controls) and self.outbox.open()
+
+    def _go_on_foot(self) -> None:
+        """No reply went out in this turn: the push goes alone."""
+        rider, self.rider = self.rider, None
+        if rider is not None and self.error is None:
+            self.post(rider)
 
     def post_plain(self, kind: int, *fields: Any) -> None:
         """Send a numbered message of plain fields."""
@@ -158,6 +185,9 @@ class Sender(abc.ABC):
         )
         plain = codec.body(body, writer)
         head.append(plain)
+        if item.rider is not None:
+            within = codec.TensorWriter(False)
+            head.append([*item.rider.fields, [within.add(v) for v in item.rider.body]])
         made = writer.frames(head)
         if reference or not transfers and len(made[0]) <= self.settings.max_header:
             return made
@@ -171,7 +201,7 @@ class Sender(abc.ABC):
             descriptor, data = as_bytes(codec.pack(plain))
             long = self.sending.announce(0, "", data, True)
             transfers.append(long.id)
-            head[-1] = ["", [*descriptor, long.id]]
+            head[3 + len(item.fields)] = ["", [*descriptor, long.id]]
             made[0] = codec.pack(head)
         if transfers and item.kind == frames.REQUEST:
             call = self.calls.get(item.fields[0])
@@ -195,6 +225,8 @@ class Sender(abc.ABC):
             if call is not None:
                 call.finish(None, error)
         elif item.kind == frames.REPLY:
+            if item.rider is not None:
+                self.post(item.rider)
             self.post_plain(frames.FAILURE, item.fields[0], errors.to_wire(error))
         elif item.step:
             self._guarded(self.endpoint.push_lost, self, item.step, error)
@@ -224,7 +256,11 @@ class Sender(abc.ABC):
         """For Reply: send a reply."""
         if self.serving.pop(number, None) is None or self.error is not None:
             return
-        self.post(Message(frames.REPLY, (number,), message))
+        item = Message(frames.REPLY, (number,), message)
+        if self.rider is not None and self._may_go():
+            item.rider, self.rider = self.rider, None
+            item.step = item.rider.step
+        self.post(item)
 
     def answer_error(self, number: int, error: errors.OpError) -> None:
         """For Reply: send an error."""

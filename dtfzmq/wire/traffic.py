@@ -121,6 +121,11 @@ class Traffic(Sender):
             _log.exception("a message of %s failed", self.title())
 
     def _on_reply(self, header: list[Any], frame_list: Sequence[Any]) -> None:
+        if len(header) > 5:
+            if len(header[5]) != 3:
+                raise WireError("a push that rides on a reply is malformed")
+            step, keys, descriptors = header[5]
+            self._arrived(step, keys, descriptors, ())
         self._read(header[4], frame_list, functools.partial(self._replied, header[3]))
 
     def _replied(self, number: int, message: Any, error: errors.OpError | None) -> None:
@@ -139,7 +144,11 @@ class Traffic(Sender):
             self._guarded(reply.revoke)
 
     def _on_push(self, header: list[Any], frame_list: Sequence[Any]) -> None:
-        step, keys, descriptors = header[3], header[4], header[5]
+        self._arrived(header[3], header[4], header[5], frame_list)
+
+    def _arrived(self, step: Any, keys: Any, descriptors: Any, frame_list: Sequence[Any]) -> None:
+        if type(step) is not int or type(keys) is not list or type(descriptors) is not list:
+            raise WireError("a push is malformed")
         if len(keys) != len(descriptors):
             raise WireError("a push has not as many keys as tensors")
         reader = codec.TensorReader(frame_list, type(frame_list) is References, self.settings.max_tensor)

@@ -25,6 +25,7 @@ from dtfzmq.wire.zmqsocket import (
     Watched,
     ZmqLane,
     receive,
+    send,
 )
 
 
@@ -76,11 +77,11 @@ class _Dealer(Watched):
         """Send on it. Raises ZMQError if the connection is gone."""
         sock = self.sock
         if len(frames) == 1:
-            sock.send(frames[0], NOW)
+            send(sock, frames[0], NOW)
         else:
-            sock.send(frames[0], NOW_AND_MORE)
+            send(sock, frames[0], NOW_AND_MORE)
             data = frames[1]
-            sock.send(data, NOW, copy=not frozen or len(data) < LEND)
+            send(sock, data, NOW, copy=not frozen or len(data) < LEND)
         self._poller.touch(self)
 
 

@@ -35,6 +35,7 @@ from dtfzmq.wire.zmqsocket import (
     ZmqLane,
     discard,
     receive,
+    send,
 )
 
 _log = logging.getLogger("dtfzmq")
@@ -154,7 +155,7 @@ class ZmqListener(Watched):
                     continue
                 header = sock.recv(NOW, copy=False)
                 lane = self._new_lane(route, header)
-                receive(sock, lane, header.bytes)
+                receive(sock, lane, header)
                 continue
             receive(sock, lane)
         return MORE
@@ -177,13 +178,13 @@ class ZmqListener(Watched):
         if not self.open:
             return
         try:
-            sock.send(lane.route, NOW_AND_MORE)
+            send(sock, lane.route, NOW_AND_MORE)
             if len(frames) == 1:
-                sock.send(frames[0], NOW)
+                send(sock, frames[0], NOW)
             else:
-                sock.send(frames[0], NOW_AND_MORE)
+                send(sock, frames[0], NOW_AND_MORE)
                 data = frames[1]
-                sock.send(data, NOW, copy=not frozen or len(data) < LEND)
+                send(sock, data, NOW, copy=not frozen or len(data) < LEND)
         except zmq.ZMQError:
             self._loop.call_soon(lane.over, "the connection ended")
         self._poller.touch(self)

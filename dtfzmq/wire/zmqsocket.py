@@ -29,6 +29,9 @@ READABLE = int(zmq.POLLIN)
 NOW = int(zmq.NOBLOCK)
 NOW_AND_MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
 
+# A socket's own `send` asks each time for things of other kinds of sockets, and then calls this.
+send: Any = zmq.backend.Socket.send
+
 # Frames of the transport itself, told from headers by their length.
 CLOSED = b""
 PROBE = b"p"
@@ -168,13 +171,12 @@ class _MonitorSource:
         return state
 
 
-def receive(sock: zmq.Socket[Any], lane: ZmqLane, header: Any = None) -> None:
-    """Take the rest of a message, or what follows its `header`, and dispatch it; a chunk goes straight to its place."""
-    if header is None:
-        header = sock.recv(NOW)
-    more = sock.getsockopt(MORE_OPTION)
+def receive(sock: zmq.Socket[Any], lane: ZmqLane, first: zmq.Frame | None = None) -> None:
+    """Take the rest of a message, or what follows its `first` frame, and dispatch it; chunks go straight to places."""
+    frame: Any = sock.recv(NOW, copy=False) if first is None else first
+    header: Any = frame.bytes
     events = lane.events
-    if not more:
+    if not frame.more:  # a frame tells that for a third of what the socket takes
         if len(header) > 1:
             if events is not None:
                 events.on_frames((header,))

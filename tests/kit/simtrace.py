@@ -77,17 +77,21 @@ class Trace:
         number = f"#{header[1]} (ack {header[2]})"
         rest = header[3:]
         if kind in ("REQUEST", "REPLY", "TELL"):
-            body = rest[-1]
+            body = rest[1 if kind == "REPLY" else -1]
             named = f"{body[0]} {body[1]}" if body[0] != "SimDone" else "SimDone"
             large = [d[3] for d in body[-1] if type(d) is list and len(d) == 4] if type(body[-1]) is list else []
-            return f"{number} {named}" + (f", transfers {large}" if large else "")
+            riding = f", with step {rest[2][0]}: {self._edges(rest[2][1])}" if kind == "REPLY" and rest[2:] else ""
+            return f"{number} {named}" + (f", transfers {large}" if large else "") + riding
         if kind == "PUSH":
-            return f"{number} step {rest[0]}: {', '.join(k.split(';')[3] for k in rest[1])}"
+            return f"{number} step {rest[0]}: {self._edges(rest[1])}"
         if kind == "ANNOUNCE":
             return f"{number} step {rest[1]}: {rest[2].split(';')[3]}, transfer {rest[0]}, {rest[3][2]} bytes"
         if kind == "REFUSE":
             return f"{number} transfer {rest[0]}: {self.clean(rest[1])}"
         return f"{number} {' '.join(str(r) for r in rest)[:60]}"
+
+    def _edges(self, keys: list[str]) -> str:
+        return ", ".join(key.split(";")[3] for key in keys)
 
     def clean(self, text: str) -> str:
         """A text without what differs from process to process."""

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -333,11 +334,18 @@ def test_a_restarted_process_is_another_one(client: Client) -> None:
     peer.close()
 
 
+def is_stopped(pid: int) -> bool:
+    """True once no thread of a process runs any more."""
+    states = [path.read_text().rpartition(")")[2].split()[0] for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return set(states) == {"T"}
+
+
 @pytest.mark.slow
 def test_a_stopped_process_is_lost_within_the_limit_and_reached_when_it_goes_on(client: Client, peer: Peer) -> None:
     link = client.link(peer.address, TASK)
     client.call(link, CountMe())
     peer.process.send_signal(signal.SIGSTOP)
+    assert client.wait_for(lambda: is_stopped(peer.process.pid))
     began = clock.now()
     waits = client.begin(link, CountMe())
     with pytest.raises(errors.UnavailableError, match=TASK):
