@@ -12,7 +12,7 @@ from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.graph import Operation, Tensor
 from dtfzmq.graph.registry import Sample, op
 from dtfzmq.graph.static import full_dims, value_as_shape
-from dtfzmq.ops import conv_kernels, windows
+from dtfzmq.ops import conv_kernels, depthwise_kernels, windows
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
 from dtfzmq.ops.windows import Axis
@@ -265,9 +265,7 @@ def _declare(name: str, rank: int, names: tuple[str, str], kernels: tuple[Any, A
 
 
 _DENSE = (conv_kernels.forward, conv_kernels.input_gradient, conv_kernels.filter_gradient)
-_DEPTHWISE = (
-    conv_kernels.depthwise_forward, conv_kernels.depthwise_input_gradient, conv_kernels.depthwise_filter_gradient,
-)  # fmt: skip
+_DEPTHWISE = (depthwise_kernels.forward, depthwise_kernels.input_gradient, depthwise_kernels.filter_gradient)
 _2D = (_ODD, _HOLES, _GIVEN, _NCHW)
 
 _declare(

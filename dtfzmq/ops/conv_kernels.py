@@ -3,11 +3,11 @@
 The patches under the windows of a few rows are copied side by side (im2col) into a buffer that fits the processor's
 cache, and products of matrices do the arithmetic. They are stacks of products of at most a million multiplications
 each: OpenBLAS does such ones at once, without packing and without waking its threads, which cost more than they save
-here and very much more when the machine has other work. Measured on [32, 28, 28, 16] with 3x3 windows to 32 channels,
-one thread: copies 0.6 ms, one product over all 2.1 ms, as a stack 1.6 ms. Sums over window offsets without the copy
-take 4.4 ms, as their products are too thin. The entries of a large batch are shared out among threads; on two, forward
-takes 1.9 ms, the derivative by the input 2.9 and by the filter 2.3, where TensorFlow takes 0.9 to 1.7 ms each. A
-depthwise convolution has no matrix to multiply: it runs at a ninth of TensorFlow's speed.
+here and very much more when the machine has other work. Where a million multiplications are few rows, packing pays.
+
+Measured on [32, 28, 28, 16] with 3x3 windows to 32 channels, one thread: padding and copies 0.5 ms, one product over
+all 2.3 ms, as a stack 1.6 ms, which is what the processor can do. Sums over window offsets without copies take 2.8 ms.
+The entries of a large batch are shared out among threads. `benchmarks/kernels.py` compares with TensorFlow.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from dtfzmq.ops import scratch
 from dtfzmq.ops.parallel import split
-from dtfzmq.ops.windows import Axis
+from dtfzmq.ops.spread import Spread
+from dtfzmq.ops.windows import Axis, mirrored
 
 Array = Any
-_BUFFER = 1 << 21  # bytes of patches at a time
+_BUFFER = 1 << 20  # bytes of patches at a time: half of a processor's own cache
 _SMALL = 950_000  # multiplications of a product that BLAS does at once
+_TALL = 64  # rows that such a product should have at least
 
 
 def padded(x: Array, axes: Sequence[Axis], value: Any = 0) -> Array:
@@ -51,43 +54,45 @@ def patches(x: Array, axes: Sequence[Axis]) -> Array:
     return as_strided(x, shape, (steps[0], *moves, *inside, steps[-1]), writeable=False)
 
 
-def _blocks(batch: int, rows: int, row_bytes: int) -> Iterator[tuple[slice, slice]]:
-    """Parts of (batch, first axis of space) of about one buffer each: whole entries, or rows of one entry."""
-    entry = max(rows * row_bytes, 1)
-    if entry <= _BUFFER:
-        step = max(1, _BUFFER // entry)
-        for i in range(0, batch, step):
-            yield slice(i, min(i + step, batch)), slice(0, rows)
-        return
-    step = max(1, _BUFFER // max(row_bytes, 1))
-    for i in range(batch):
-        for r in range(0, rows, step):
-            yield slice(i, i + 1), slice(r, min(r + step, rows))
-
-
 def _matrices(x: Array, axes: Sequence[Axis]) -> Iterator[tuple[tuple[slice, slice], Array]]:
-    """(block, patches of it as a matrix) over all blocks. The matrix is overwritten by the next."""
+    """(block, patches of it as a matrix) over all blocks. The matrix is overwritten by the next.
+
+    A block is (entries of the batch, part of the first axis of space): several entries and all rows of places, or one
+    entry and some of its rows.
+    """
     if all(a.window == a.stride == 1 for a in axes) and not any(a.before or a.after for a in axes):
         yield (slice(0, x.shape[0]), slice(0, axes[0].out)), x.reshape(-1, x.shape[-1])
         return
-    view = patches(padded(x, axes), axes)
-    places = len(axes)
-    width = int(np.prod(view.shape[1 + places :], dtype=np.int64))
-    row = int(np.prod(view.shape[2 : 1 + places], dtype=np.int64))
-    buffer = None
-    for block in _blocks(view.shape[0], view.shape[1], row * width * x.itemsize):
-        part = view[block]
-        if buffer is None:
-            buffer = np.empty(part.shape, x.dtype)
-        here = buffer[: part.shape[0], : part.shape[1]]
-        np.copyto(here, part)
-        yield block, here.reshape(-1, width)
+    width = int(np.prod([a.window for a in axes], dtype=np.int64)) * x.shape[-1]
+    row = int(np.prod([a.out for a in axes[1:]], dtype=np.int64)) * width * x.itemsize
+    count = min(max(1, _BUFFER // max(axes[0].out * row, 1)), len(x))
+    height = min(max(1, _BUFFER // max(row, 1)), axes[0].out) if count == 1 else axes[0].out
+    border = any(a.before or a.after for a in axes)
+    wide = x
+    if border:
+        wide = scratch.zeros((count, *(a.before + a.size + a.after for a in axes), x.shape[-1]), x.dtype)
+        middle = wide[inner(axes)]
+    view = patches(wide, axes)
+    buffer = scratch.empty((count, height, *view.shape[2:]), x.dtype)
+    for first in range(0, len(x), count):
+        entries = slice(first, min(first + count, len(x)))
+        number = entries.stop - first
+        if border:
+            np.copyto(middle[:number], x[entries])
+        part = view[:number] if border else view[entries]
+        for top in range(0, axes[0].out, height):
+            rows = slice(top, min(top + height, axes[0].out))
+            here = buffer[:number, : rows.stop - top]  # all of it, or one entry: a matrix without a copy
+            np.copyto(here, part[:, rows])
+            yield (entries, rows), here.reshape(-1, width)
 
 
 def _stacked(rows: int, inner: int, columns: int) -> int:
     """How many rows a product of a stack has; all of them where a stack would not help."""
-    height = _SMALL // max(inner * columns, 1)
-    return height if 8 <= height < rows else rows
+    most = _SMALL // max(inner * columns, 1)
+    if not _TALL <= most < rows:
+        return rows
+    return next((h for h in range(most, most // 2, -1) if rows % h == 0), most)
 
 
 def _product(a: Array, b: Array, out: Array) -> None:
@@ -164,35 +169,36 @@ def input_gradient(g: Array, w: Array, axes: Sequence[Axis]) -> Array:
     shape = (g.shape[0], *(a.size for a in axes), w.shape[-2])
     if not g.size or not w.size:
         return np.zeros(shape, g.dtype)
-    back = [_mirrored(a) for a in axes]
+    back = [mirrored(a) for a in axes]
     if all(a.stride == 1 for a in axes) and all(a.before >= 0 and a.after >= 0 for a in back):
         space = len(axes)
         w = w[(slice(None, None, -1),) * space].swapaxes(-1, -2)
         return forward(np.ascontiguousarray(g), w, back)
-    out = np.zeros((g.shape[0], *(a.before + a.size + a.after for a in axes), w.shape[-2]), g.dtype)
     g = np.ascontiguousarray(g)
     filters = np.ascontiguousarray(w.swapaxes(-1, -2))
+    out = np.empty(shape, g.dtype)
     windows = int(np.prod(w.shape[:-2], dtype=np.int64))
     work = _work(g.size // g.shape[-1], windows * g.shape[-1], w.shape[-2])
     split(len(g), work, lambda entries: _added(g[entries], filters, axes, out[entries]))
-    return out[inner(axes)]
+    return out
 
 
 def _added(g: Array, filters: Array, axes: Sequence[Axis], out: Array) -> None:
-    """Add to a padded input what each place of a window gives to it."""
-    row = int(np.prod([a.out for a in axes[1:]], dtype=np.int64))
-    for batch, rows in _blocks(g.shape[0], axes[0].out, row * out.shape[-1] * g.itemsize):
-        part = g[batch, rows]
-        flat = part.reshape(-1, g.shape[-1])
-        moved = np.empty((*part.shape[:-1], out.shape[-1]), g.dtype)
+    """Fill an input's gradient with the sums of what each place of a window gives to it."""
+    channels = out.shape[-1]
+    spread = moved = None
+    for entries in scratch.runs(len(g), out[:1].nbytes, _BUFFER // 4):
+        part = g[entries]
+        if spread is None or moved is None or spread.count < len(part):
+            spread = Spread(len(part), axes, channels, g.dtype)
+            moved = scratch.empty((*part.shape[:-1], channels), g.dtype)
+        spread.clear()
+        result = moved[: len(part)]
         for place in product(*(range(a.window) for a in axes)):
-            _product(flat, filters[place], moved.reshape(-1, out.shape[-1]))
-            out[at(batch, axes, place, rows)] += moved
-
-
-def _mirrored(a: Axis) -> Axis:
-    before = a.extent - 1 - a.before
-    return Axis(a.out, a.window, 1, a.dilation, a.size, before, a.size - a.out + a.extent - 1 - before)
+            _product(part.reshape(-1, g.shape[-1]), filters[place], result.reshape(-1, channels))
+            to = spread.at(place, len(part))
+            to += result
+        spread.take(out[entries])
 
 
 def at(batch: slice, axes: Sequence[Axis], place: Sequence[int], rows: slice) -> tuple[slice, ...]:
@@ -203,67 +209,3 @@ def at(batch: slice, axes: Sequence[Axis], place: Sequence[int], rows: slice) ->
         start = p * a.dilation + first * a.stride
         out.append(slice(start, start + (last - first - 1) * a.stride + 1, a.stride))
     return tuple(out)
-
-
-def _tiled(w: Array, last: Axis) -> Array:
-    """A filter's rows repeated along the last axis of space, so that products run over long rows of memory."""
-    return np.ascontiguousarray(np.broadcast_to(w[..., None, :], (*w.shape[:-1], last.out, w.shape[-1])))
-
-
-def _depth_blocks(x: Array, axes: Sequence[Axis], channels: int) -> Iterator[tuple[slice, slice]]:
-    row = int(np.prod([a.out for a in axes[1:]], dtype=np.int64))
-    return _blocks(x.shape[0], axes[0].out, row * channels * x.itemsize * 4)
-
-
-def depthwise_forward(x: Array, w: Array, axes: Sequence[Axis]) -> Array:
-    """Each channel convolved with its own filters: w [windows..., in, multiplier]; out has in * multiplier channels.
-
-    This and its derivatives need two axes of space or more.
-    """
-    times = w.shape[-1]
-    channels = w.shape[-2] * times
-    out = np.empty((x.shape[0], *(a.out for a in axes), channels), x.dtype)
-    out[...] = 0
-    if not out.size:
-        return out
-    x = padded(x if times == 1 else np.repeat(x, times, -1), axes)
-    filters = _tiled(w.reshape((*w.shape[:-2], channels)), axes[-1])
-    for batch, rows in _depth_blocks(x, axes, channels):
-        total = out[batch, rows]
-        moved = np.empty_like(total)
-        for place in product(*(range(a.window) for a in axes)):
-            np.multiply(x[at(batch, axes, place, rows)], filters[place], out=moved)
-            total += moved
-    return out
-
-
-def depthwise_input_gradient(g: Array, w: Array, axes: Sequence[Axis]) -> Array:
-    """The derivative of a depthwise convolution with respect to its input."""
-    times = w.shape[-1]
-    channels = g.shape[-1]
-    out = np.zeros((g.shape[0], *(a.before + a.size + a.after for a in axes), channels), g.dtype)
-    if g.size:
-        filters = _tiled(w.reshape((*w.shape[:-2], channels)), axes[-1])
-        for batch, rows in _depth_blocks(g, axes, channels):
-            part = g[batch, rows]
-            for place in product(*(range(a.window) for a in axes)):
-                out[at(batch, axes, place, rows)] += part * filters[place]
-    out = out[inner(axes)]
-    return out if times == 1 else out.reshape((*out.shape[:-1], w.shape[-2], times)).sum(-1)
-
-
-def depthwise_filter_gradient(x: Array, g: Array, axes: Sequence[Axis]) -> Array:
-    """The derivative of a depthwise convolution with respect to its filter."""
-    depth, channels = x.shape[-1], g.shape[-1]
-    times = channels // depth if depth else 0
-    windows = tuple(a.window for a in axes)
-    total = np.zeros((*windows, axes[-1].out, channels), g.dtype)
-    if g.size:
-        x = padded(x if times == 1 else np.repeat(x, times, -1), axes)
-        over = tuple(range(len(axes)))
-        for batch, rows in _depth_blocks(x, axes, channels):
-            part = g[batch, rows]
-            for place in product(*(range(n) for n in windows)):
-                moved = x[at(batch, axes, place, rows)] * part
-                total[place] += np.add.reduce(moved, over)
-    return total.sum(-2).reshape((*windows, depth, times))

@@ -167,6 +167,12 @@ def with_rank(tensor: Tensor, rank: int, op: Operation) -> tuple[int | None, ...
     return shape.dims_or_none if shape.ndims is not None else (None,) * rank  # type: ignore[return-value]  # known here
 
 
+def mirrored(a: Axis) -> Axis:
+    """The geometry of the way back where the stride is 1: windows over the output. Its padding may be negative."""
+    before = a.extent - 1 - a.before
+    return Axis(a.out, a.window, 1, a.dilation, a.size, before, a.size - a.out + a.extent - 1 - before)
+
+
 def wide(x: Any) -> Any:
     """The array in a type that BLAS and sums are exact enough in: float32 for the half types."""
     return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x

@@ -10,7 +10,7 @@ import pytest
 from dtfzmq.base import errors
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Graph
-from dtfzmq.ops import conv_kernels, conv_layers, windows
+from dtfzmq.ops import conv_kernels, conv_layers, depthwise_kernels, windows
 from dtfzmq.ops.constants import placeholder
 from dtfzmq.ops.gradients import gradients
 from tests.kit.evaluate import evaluate
@@ -58,6 +58,8 @@ def test_kernels_are_sums_and_their_transposes(sizes, filters, strides, dilation
     """Whatever the buffer is, rows of one entry or several entries at once, and however products are stacked."""
     monkeypatch.setattr(conv_kernels, "_BUFFER", buffer)
     monkeypatch.setattr(conv_kernels, "_SMALL", small)
+    monkeypatch.setattr(conv_kernels, "_TALL", 8)
+    monkeypatch.setattr(depthwise_kernels, "_BLOCK", buffer)
     axes = _axes(sizes, filters, strides, dilations, padding) if padding == "SAME" or all(
         (f - 1) * d < s for s, f, d in zip(sizes, filters, dilations)
     ) else _axes(sizes, (1,) * len(sizes), strides, dilations, padding)  # fmt: skip
@@ -66,7 +68,7 @@ def test_kernels_are_sums_and_their_transposes(sizes, filters, strides, dilation
         w = RNG.standard_normal((*(a.window for a in axes), 2, 3))
         names = ("forward", "input_gradient", "filter_gradient")
         forward, by_input, by_filter = (
-            getattr(conv_kernels, f"depthwise_{n}" if depthwise else n) for n in names
+            getattr(depthwise_kernels if depthwise else conv_kernels, n) for n in names
         )
         y = forward(x, w, axes)
         np.testing.assert_allclose(y, _written_out(x, w, axes, depthwise), atol=1e-12)
