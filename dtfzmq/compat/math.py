@@ -66,7 +66,6 @@ from dtfzmq.ops.math import (
     truediv,
 )
 from dtfzmq.ops.math import div_no_nan as divide_no_nan
-from dtfzmq.ops.matrix_functions import reduce_euclidean_norm
 from dtfzmq.ops.nn import in_top_k, log_softmax, softmax, softplus, softsign, top_k, zero_fraction
 from dtfzmq.ops.reductions import (
     argmax,
@@ -74,6 +73,7 @@ from dtfzmq.ops.reductions import (
     count_nonzero,
     reduce_all,
     reduce_any,
+    reduce_euclidean_norm,
     reduce_logsumexp,
     reduce_max,
     reduce_mean,

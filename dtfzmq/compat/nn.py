@@ -63,6 +63,7 @@ from dtfzmq.ops.nn import (
     relu_layer,
     selu,
     sigmoid_cross_entropy_with_logits,
+    silu,
     softmax,
     softmax_cross_entropy_with_logits,
     softmax_cross_entropy_with_logits_v2,

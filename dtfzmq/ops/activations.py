@@ -89,7 +89,7 @@ def _elu_grad_grad(n: Any, g: Tensor) -> tuple[Tensor, Tensor]:
 
 _elu_grad = op(
     "EluGrad", "gradients: E, outputs: E -> backprops: E", shape=same,
-    kernel=lambda g, y: np.where(y > 0, g, g * (y + y.dtype.type(1))), grad=_elu_grad_grad, samples=_TWO,
+    kernel=lambda g, y: np.where(y < 0, g * (y + y.dtype.type(1)), g), grad=_elu_grad_grad, samples=_TWO,
 )  # fmt: skip
 _selu_op = op(
     "Selu", "features: E -> activations: E", shape=same, kernel=_selu,
@@ -99,7 +99,7 @@ _selu_op = op(
 
 def _selu_grad_kernel(g: Array, y: Array) -> Array:
     kind = y.dtype.type
-    return g * np.where(y > 0, kind(SELU_SCALE), y + kind(SELU_ALPHA))
+    return g * np.where(y < 0, y + kind(SELU_ALPHA), kind(SELU_SCALE))
 
 
 def _selu_grad_grad(n: Any, g: Tensor) -> tuple[Tensor, Tensor]:

@@ -82,7 +82,8 @@ def _div_no_nan(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _squared_difference(x: np.ndarray, y: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    return np.square(np.subtract(x, y, out=out), out=out)
+    away = np.subtract(x, y, out=out)
+    return np.multiply(away.conj(), away, out=out) if away.dtype.kind == "c" else np.square(away, out=out)
 
 
 def _both(n: Any, gx: Tensor, gy: Tensor) -> tuple[Tensor, Tensor]:

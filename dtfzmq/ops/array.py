@@ -97,13 +97,15 @@ def transpose(a: Any, perm: Any = None, name: str = "transpose", conjugate: bool
     return raw.Transpose(a, int_vector(perm), name=name)
 
 
-def matrix_transpose(a: Any, name: str = "matrix_transpose") -> Tensor:
-    """The last two axes swapped. The rank must be known while building."""
+def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = False) -> Tensor:
+    """The last two axes swapped (and the conjugate). The rank must be known while building."""
     a = convert_to_tensor(a)
     if a.shape.ndims is None or a.shape.ndims < 2:
         raise ValueError(f"Argument `a` should be a (batch) matrix with rank >= 2, not {a.shape}.")
     order = list(range(a.shape.ndims))
     order[-1], order[-2] = order[-2], order[-1]
+    if conjugate and a.dtype.is_complex:
+        return raw.Conj(raw.Transpose(a, np.array(order, np.int32)), name=name)
     return raw.Transpose(a, np.array(order, np.int32), name=name)
 
 
@@ -172,6 +174,10 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
                 return convert_to_tensor(items, name=name)
             except (TypeError, ValueError):
                 pass
+    if isinstance(values, Tensor):
+        if axis == 0:
+            return values
+        raise TypeError(f"Expected list for 'values' argument to 'pack' Op, not {values}.")
     return raw.Pack(list(values), axis=axis, name=name)
 
 

@@ -74,8 +74,11 @@ _bias_add_grad = op(
 
 
 def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Tensor:
-    """value + bias along the last axis (the second for "NCHW")."""
-    return _bias_add(value, bias, data_format=data_format or "NHWC", name=name)
+    """value + bias along the last axis, or the second for formats "NC...". ValueError for other formats."""
+    if data_format is not None and not (data_format[:1] == "N" and (data_format[1:2] == "C" or data_format[-1] == "C")):
+        raise ValueError(f"`data_format` must be of the form `N...C` or `NC...`. Received: data_format={data_format}")
+    second = data_format is not None and data_format[1:2] == "C"
+    return _bias_add(value, bias, data_format="NCHW" if second else "NHWC", name=name)
 
 
 def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Tensor:

@@ -266,8 +266,16 @@ def required_space_to_batch_paddings(
 ) -> tuple[Any, Any]:
     """(paddings, crops) with which space_to_batch_nd divides sizes of `input_shape` into whole blocks, and back.
 
-    At least `base_paddings` are added. Arrays if all arguments are known while building, else tensors.
+    At least `base_paddings` are added.
     """
+    paddings, crops = _whole_blocks(input_shape, block_shape, base_paddings, name)
+    return convert_to_tensor(paddings), convert_to_tensor(crops)
+
+
+def _whole_blocks(
+    input_shape: Any, block_shape: Any, base_paddings: Any = None, name: str | None = None
+) -> tuple[Any, Any]:
+    """required_space_to_batch_paddings, as arrays if all arguments are known while building."""
     given = [input_shape, block_shape] + ([] if base_paddings is None else [base_paddings])
     tensors = [convert_to_tensor(v, None if isinstance(v, Tensor) else dtypes.int32) for v in given]
     known: list[Any] = [constant_value(t) for t in tensors]
@@ -316,7 +324,7 @@ def with_space_to_batch(
         raise ValueError("with_space_to_batch needs an input of known rank.")
     sizes = [known[i] for i in where]
     shape: Any = raw.GatherV2(raw.Shape(input), np.array(where, np.int32), 0) if None in sizes else np.array(sizes)
-    paddings, crops = required_space_to_batch_paddings(shape, rates, base)
+    paddings, crops = _whole_blocks(shape, rates, base)
     last = where[-1]
     blocks = np.ones(last, np.int32)
     blocks[[i - 1 for i in where]] = rates

@@ -94,15 +94,31 @@ def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
 
 
 def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
-    """cast that clips to the range of `dtype` first."""
+    """cast that clips to the range of `dtype` first; of a complex number to a real type the real part."""
     value = convert_to_tensor(value, name="value")
     to = dtypes.as_dtype(dtype).base_dtype
+    with value.graph.name_scope(name or "saturate_cast"):
+        if value.dtype.is_complex and to.is_complex:
+            parts = (_clipped(part(value, Tout=value.dtype.real_dtype), to.real_dtype) for part in (raw.Real, raw.Imag))
+            both = value.dtype.real_dtype.size > to.real_dtype.size
+            return cast(raw.Complex(*parts, Tout=value.dtype.base_dtype) if both else value, to)
+        if value.dtype.is_complex:
+            value = raw.Real(value, Tout=value.dtype.real_dtype)
+        return cast(_clipped(value, to.real_dtype), to)
+
+
+def _clipped(value: Tensor, to: dtypes.DType) -> Tensor:
+    """`value` between the least and the greatest number of its own type that the real type `to` can hold."""
     source = value.dtype.base_dtype
-    if source.min < to.min:
-        value = raw.Maximum(value, convert_to_tensor(to.min, dtype=source))
-    if source.max > to.max:
-        value = raw.Minimum(value, convert_to_tensor(to.max, dtype=source))
-    return cast(value, to, name or "saturate_cast")
+    kind = source.np_dtype.type
+    below, above = (to.min, source.min < to.min, raw.Maximum), (to.max, source.max > to.max, raw.Minimum)
+    for extreme, beyond, clip in (below, above):
+        if beyond:
+            limit = kind(extreme)
+            if source.is_floating and (float(limit) < extreme if clip is raw.Maximum else float(limit) > extreme):
+                limit = np.nextafter(limit, kind(0))
+            value = clip(value, convert_to_tensor(np.array(limit, source.np_dtype)))
+    return value
 
 
 def to_float(x: Any, name: str = "ToFloat") -> Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
-from dtfzmq.ops.complex import conj
+from dtfzmq.ops.complex import complex, conj, imag, real
 from dtfzmq.ops.indexed_slices import IndexedSlices
 from dtfzmq.ops.matmul import l2_loss
 from dtfzmq.ops.raw import raw
@@ -154,6 +154,12 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
     x = convert_to_tensor(x, name="x")
     axis = one_of("axis", axis, "dim", dim)
     with x.graph.name_scope(name or "l2_normalize") as scope:
-        total = reduce_sum(raw.Square(x), axis, keepdims=True)
-        floor = convert_to_tensor(epsilon, dtype=x.dtype.base_dtype)
-        return raw.Mul(x, raw.Rsqrt(raw.Maximum(total, floor)), name=scope)
+        squares = raw.Square(x)
+        if x.dtype.is_complex:
+            squares = real(x * conj(x))
+        total = reduce_sum(squares, axis, keepdims=True)
+        floor = convert_to_tensor(epsilon, dtype=total.dtype.base_dtype)
+        scale = raw.Rsqrt(raw.Maximum(total, floor))
+        if x.dtype.is_complex:
+            return complex(real(x) * scale, imag(x) * scale, name=scope)
+        return raw.Mul(x, scale, name=scope)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from dtfzmq.base import dtypes, errors
+from dtfzmq.base import dtypes, errors, shapes
 from dtfzmq.base.shapes import TensorShape, as_shape
 from dtfzmq.graph.convert import constant as _constant
 from dtfzmq.graph.convert import convert_to_tensor, make_array
@@ -32,6 +33,13 @@ _const = op(
 )  # fmt: skip
 
 
+def _fill_shape(n: Any) -> list[TensorShape]:
+    known = constant_value(n.inputs[0])
+    if known is not None and known.size and known.min() < 0:
+        raise ValueError(f"Fill dimensions must be >= 0, not {known.tolist()}.")
+    return [value_as_shape(n.inputs[0])]
+
+
 def _fill_kernel(dims: np.ndarray, value: np.ndarray) -> np.ndarray:
     if np.any(dims < 0):
         raise errors.InvalidArgumentError(None, None, f"Dimensions must be >= 0, but are {dims.tolist()}.")
@@ -39,7 +47,7 @@ def _fill_kernel(dims: np.ndarray, value: np.ndarray) -> np.ndarray:
 
 
 _fill = op(
-    "Fill", "dims: I, value: T -> output: T", shape=lambda n: [value_as_shape(n.inputs[0])], kernel=_fill_kernel,
+    "Fill", "dims: I, value: T -> output: T", shape=_fill_shape, kernel=_fill_kernel,
     grad=lambda n, g: (None, raw.Sum(g, raw.Range(0, raw.Rank(g), 1))),
     samples=[Sample(ints(2, 3), mat()), Sample(ints(0), mat())],
 )  # fmt: skip
@@ -232,7 +240,8 @@ def _like(builder: Any, number: int, tensor: Any, dtype: Any, name: str | None, 
         return _filled(known, number, to, name)
     if to is tensor.dtype.base_dtype:
         return builder(tensor, name=name)
-    return _fill(raw.Shape(tensor), np.array(number, to.np_dtype), name=name)
+    value = np.array(b"", object) if to is dtypes.string else np.array(number, to.np_dtype)
+    return _fill(raw.Shape(tensor), value, name=name)
 
 
 def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
@@ -264,10 +273,34 @@ def _retyped(tensor: Tensor, to: dtypes.DType) -> Tensor:
     return raw.Cast(tensor, DstT=to) if value is None else convert_to_tensor(value.astype(to.np_dtype))
 
 
-def linspace(start: Any, stop: Any, num: Any, name: str | None = None) -> Tensor:
-    """`num` evenly spaced values from start to stop, both included."""
+def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int = 0) -> Tensor:
+    """`num` evenly spaced values from start to stop, both included, along a new axis. The rank must be known."""
     start = convert_to_tensor(start, name="start")
-    return _linspace(start, convert_to_tensor(stop, dtype=start.dtype), num, name=name)
+    stop = convert_to_tensor(stop, dtype=start.dtype.base_dtype, name="stop")
+    num = convert_to_tensor(num, name="num")
+    rank = shapes.broadcast(start.shape, stop.shape).ndims
+    if rank is None or not -rank - 1 <= axis <= rank:
+        raise ValueError(f"linspace along axis {axis} needs start and stop of known rank >= {axis}, not {rank}.")
+    axis %= rank + 1
+    with start.graph.name_scope(name or "linspace"):
+        if start.dtype.is_integer:
+            wide = dtypes.float32 if start.dtype.size < 4 else dtypes.float64
+            start, stop = raw.Cast(start, DstT=wide), raw.Cast(stop, DstT=wide)
+        first = raw.ExpandDims(start if rank == start.shape.ndims == 0 else start + raw.ZerosLike(stop), axis)
+        last = raw.ExpandDims(stop if rank == stop.shape.ndims == 0 else stop + raw.ZerosLike(start), axis)
+        one = convert_to_tensor(1, dtype=num.dtype.base_dtype)
+        known = constant_value(num)
+        steps: Any = raw.Maximum(num - one, one)
+        if known is not None:
+            steps = convert_to_tensor(np.maximum(known - 1, 1).astype(known.dtype))
+        step = (last - first) / raw.Cast(steps, DstT=first.dtype)
+        inner = raw.Cast(raw.Range(one, steps, one), DstT=first.dtype)
+        along = np.array([-1 if i == axis else 1 for i in builtins.range(rank + 1)], np.int32)
+        whole = raw.ConcatV2([first, first + step * raw.Reshape(inner, along), last], axis)
+        if known is not None and known > 1:
+            return whole
+        size: list[Any] = [num if i == axis else one * -1 for i in builtins.range(rank + 1)]
+        return raw.Slice(whole, raw.ZerosLike(raw.Pack(size, axis=0)), raw.Pack(size, axis=0))
 
 
 lin_space = linspace
@@ -280,12 +313,18 @@ def eye(
     dtype: Any = dtypes.float32,
     name: str | None = None,
 ) -> Tensor:
-    """The identity matrix, or a batch of it. The sizes must be known while building."""
-    rows = int(num_rows)
-    value = np.eye(rows, rows if num_columns is None else int(num_columns), dtype=dtypes.as_dtype(dtype).np_dtype)
-    if batch_shape is not None:
-        value = np.broadcast_to(value, (*(int(d) for d in batch_shape), *value.shape))
-    return _constant(value, name=name or "eye")
+    """The identity matrix, or a batch of it."""
+    sizes = [num_rows, num_rows if num_columns is None else num_columns]
+    batch = [] if batch_shape is None else batch_shape
+    known: list[Any] = [constant_value(v) if isinstance(v, Tensor) else v for v in (*sizes, batch)]
+    if not any(v is None for v in known) and not any(isinstance(v, Tensor) for v in known[2]):
+        value = np.eye(int(known[0]), int(known[1]), dtype=dtypes.as_dtype(dtype).np_dtype)
+        return _constant(np.broadcast_to(value, (*(int(d) for d in known[2]), *value.shape)), name=name or "eye")
+    batch = convert_to_tensor(batch, dtypes.int32)
+    with batch.graph.name_scope(name or "eye") as scope:
+        down, across = (raw.Range(0, convert_to_tensor(v, dtypes.int32), 1) for v in sizes)
+        ones = raw.Cast(raw.Equal(raw.ExpandDims(down, 1), across), DstT=dtypes.as_dtype(dtype))
+        return raw.BroadcastTo(ones, raw.ConcatV2([batch, raw.Shape(ones)], 0), name=scope)
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:

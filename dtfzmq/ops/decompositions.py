@@ -71,15 +71,26 @@ def _right_solve(x: Tensor, r: Tensor) -> Tensor:
 def _qr_grad(n: Any, dq: Tensor, dr: Tensor) -> tuple[Tensor]:
     q, r = n.outputs
     _, rows, columns, _ = _sizes(n)
-    if rows is None or columns is None or rows < columns or n.attrs["full_matrices"] and rows != columns:
+    if rows is None or columns is None or n.attrs["full_matrices"] and rows > columns:
         raise ValueError(
-            "The gradient of qr is known for matrices of known size with at least as many rows as columns, without "
-            f"full_matrices; the input is {n.inputs[0]}."
+            "The gradient of qr is known for matrices of known size, without full_matrices unless there are at least "
+            f"as many columns as rows; the input is {n.inputs[0]}."
         )
+    if rows >= columns:
+        return (_deep_qr_grad(q, r, dq, dr),)
+    # the last columns of the input decide no column of q: r there is q^H times them
+    rest = n.inputs[0][..., :, rows:]
+    to_q = dq + matmul(rest, dr[..., :, rows:], adjoint_b=True)
+    to_first = _deep_qr_grad(q, r[..., :, :rows], to_q, dr[..., :, :rows])
+    return (raw.ConcatV2([to_first, matmul(q, dr[..., :, rows:])], -1),)
+
+
+def _deep_qr_grad(q: Tensor, r: Tensor, dq: Tensor, dr: Tensor) -> Tensor:
+    """The gradient for matrices with at least as many rows as columns."""
     qdq = matmul(q, dq, adjoint_a=True)
     rdr = matmul(r, dr, adjoint_b=True)
     lower = matrix_band_part(qdq - adjoint(qdq) + rdr - adjoint(rdr), -1, 0)
-    return (matmul(q, dr + _right_solve(lower, r)) + _right_solve(dq - matmul(q, qdq), r),)
+    return matmul(q, dr + _right_solve(lower, r)) + _right_solve(dq - matmul(q, qdq), r)
 
 
 def _svd_shape(n: Any) -> list[TensorShape]:
@@ -252,7 +263,7 @@ _qr = op(
     "Qr", "input: F; full_matrices: bool = False -> q: F, r: F", shape=_qr_shape, make=_qr_kernel, grad=_qr_grad,
     samples=[
         Sample(_TALL), Sample(_SQUARE), Sample(_SQUARE, full_matrices=True),
-        Sample(_TALL, full_matrices=True, differentiable=False), Sample(mat(2, 3), differentiable=False),
+        Sample(_TALL, full_matrices=True, differentiable=False), Sample(mat(2, 3)),
     ],
 )  # fmt: skip
 _svd = op(

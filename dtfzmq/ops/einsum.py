@@ -236,4 +236,6 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
         raise TypeError(f"invalid keyword arguments for this function: {', '.join(sorted(kwargs))}")
     if len(inputs) == 1 and isinstance(inputs[0], (list, tuple)):
         inputs = tuple(inputs[0])
+    if not inputs:
+        raise ValueError(f'Got 0 inputs for equation "{equation}".')
     return _einsum([convert_to_tensor(x) for x in inputs], equation=equation, name=name or "einsum")

@@ -34,13 +34,25 @@ def _rsqrt(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
 
 
 def _round(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    return np.rint(x, out=out) if x.dtype.kind == "f" else np.positive(x, out=out)
+    return np.positive(x, out=out) if x.dtype.kind in "iub" else np.rint(x, out=out)
 
 
 def _sigmoid_grad(y: np.ndarray, dy: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     slope = y.dtype.type(1) - y
     slope *= y
     return np.multiply(dy, slope, out=out)
+
+
+def _sqrt_grad(y: np.ndarray, dy: np.ndarray) -> np.ndarray:
+    """dy / 2 y; 0 where dy is, even at y = 0."""
+    out = dy * y.dtype.type(0.5) / y
+    return out if y.all() else np.where(dy == 0, dy, out)
+
+
+def _rsqrt_grad(y: np.ndarray, dy: np.ndarray) -> np.ndarray:
+    """-dy y ** 3 / 2; 0 where dy is, even at an infinite y."""
+    out = dy * y.dtype.type(-0.5) * y * (y * y)
+    return out if np.isfinite(y).all() else np.where(dy == 0, dy, out)
 
 
 def _tanh_grad(y: np.ndarray, dy: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
@@ -72,11 +84,11 @@ _square = op(
 )  # fmt: skip
 _sqrt = op(
     "Sqrt", "x: F -> y: F", shape=same, kernel=np.sqrt, out=True, inplace=(0,),
-    grad=lambda n, g: (g * 0.5 / n.outputs[0],), samples=_POSITIVE,
+    grad=lambda n, g: (raw.SqrtGrad(n.outputs[0], g),), samples=_POSITIVE,
 )  # fmt: skip
 _rsqrt_op = op(
     "Rsqrt", "x: F -> y: F", shape=same, kernel=_rsqrt, out=True, inplace=(0,),
-    grad=lambda n, g: (g * -0.5 * n.outputs[0] / n.inputs[0],), samples=_POSITIVE,
+    grad=lambda n, g: (raw.RsqrtGrad(n.outputs[0], g),), samples=_POSITIVE,
 )  # fmt: skip
 _reciprocal = op(
     "Reciprocal", "x: F -> y: F", shape=same, kernel=np.reciprocal, out=True, inplace=(0,),
@@ -161,6 +173,16 @@ _sigmoid_op = op(
     "Sigmoid", "x: F -> y: F", shape=same, kernel=_sigmoid, out=True, inplace=(0,),
     grad=lambda n, g: (raw.SigmoidGrad(n.outputs[0], g),), samples=_AWAY,
 )  # fmt: skip
+_sqrt_grad_op = op(
+    "SqrtGrad", "y: F, dy: F -> z: F", shape=same, kernel=_sqrt_grad,
+    grad=lambda n, g: (-(g / n.inputs[0]) * n.outputs[0], raw.SqrtGrad(n.inputs[0], g)),
+    samples=[Sample(pos(2, 3), mat(2, 3, seed=1)), Sample(np.zeros(2), np.array([0.0, 1.0]), differentiable=False)],
+)  # fmt: skip
+_rsqrt_grad_op = op(
+    "RsqrtGrad", "y: F, dy: F -> z: F", shape=same, kernel=_rsqrt_grad,
+    grad=lambda n, g: (g * n.inputs[1] * square(n.inputs[0]) * -1.5, raw.RsqrtGrad(n.inputs[0], g)),
+    samples=[Sample(pos(2, 3), mat(2, 3, seed=1)), Sample(np.full(1, np.inf), np.zeros(1), differentiable=False)],
+)  # fmt: skip
 _sigmoid_grad_op = op(
     "SigmoidGrad", "y: F, dy: F -> z: F", shape=same, kernel=_sigmoid_grad, out=True, inplace=(0, 1),
     grad=lambda n, g: (g * n.inputs[1] * (1 - 2 * n.inputs[0]), raw.SigmoidGrad(n.inputs[0], g)),
@@ -235,6 +257,10 @@ def abs(x: Any, name: str | None = None) -> Tensor:
 @_or_sparse
 def sign(x: Any, name: str | None = None) -> Tensor:
     """-1, 0 or 1."""
+    x = convert_to_tensor(x, name="x")
+    if x.dtype.is_complex:
+        size = raw.ComplexAbs(x, Tout=x.dtype.base_dtype.real_dtype)
+        return raw.DivNoNan(x, raw.Cast(size, DstT=x.dtype.base_dtype), name=name or "Sign")
     return _sign(x, name=name)
 
 

@@ -38,7 +38,7 @@ HOLOMORPHIC = {
     "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "Cumprod", "Div", "DivNoNan", "Exp", "Expm1",
     "Log", "Log1p", "MatMul", "Mul", "MulNoNan", "Pow", "Prod", "ProdGrad", "RealDiv", "Reciprocal", "ReciprocalGrad",
     "Rsqrt", "RsqrtGrad", "Sigmoid", "SigmoidGrad", "Sin", "Sinh", "Sqrt", "SqrtGrad", "Square", "Tan", "Tanh",
-    "TanhGrad", "Xdivy", "Xlogy",
+    "TanhGrad", "Xdivy", "Xlog1py", "Xlogy",
 }  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -150,31 +152,61 @@ def _gather_shape(n: Any) -> list[TensorShape]:
     if known is None or inner is None:
         return [UNKNOWN]
     if axis is None:
-        return [TensorShape([None] * (len(known) - 1 + len(inner)))]
+        return [TensorShape([None] * (len(known) - 1 + len(inner) - n.attrs["batch_dims"]))]
     a = int(axis)
     if not -len(known) <= a < len(known):
         raise ValueError(f"gather axis {a} is out of range for params of shape {n.inputs[0].shape}.")
     a %= len(known)
-    return [TensorShape([*known[:a], *inner, *known[a + 1 :]])]
+    batch = n.attrs["batch_dims"]
+    if not 0 <= batch <= min(a, len(inner)):
+        raise ValueError(f"batch_dims {batch} must be at most the axis {a} and the rank {len(inner)} of indices.")
+    return [TensorShape([*known[:a], *inner[batch:], *known[a + 1 :]])]
 
 
-def _gather_kernel(params: np.ndarray, indices: np.ndarray, axis: np.ndarray) -> np.ndarray:
+def _gather_kernel(node: Any, env: Any) -> Any:
+    batch = node.attrs["batch_dims"]
+    return functools.partial(_gather_batches, batch=batch) if batch else _gathered
+
+
+def _split(shape: tuple[int, ...], axis: int, batch: int) -> tuple[int, int, int, int]:
+    """The shape in four: entries of the batch, what lies before the axis, along it, after it."""
+    counts = [math.prod(part) for part in (shape[:batch], shape[batch:axis], shape[axis : axis + 1], shape[axis + 1 :])]
+    return counts[0], counts[1], counts[2], counts[3]
+
+
+def _gather_batches(params: np.ndarray, indices: np.ndarray, axis: np.ndarray, batch: int) -> np.ndarray:
+    a = int(axis) % params.ndim
+    _in_range(indices, params.shape[a])
+    first = params.shape[:batch]
+    if indices.shape[:batch] != first:
+        raise invalid(f"params.shape[:{batch}] = {list(first)} is not indices.shape, {list(indices.shape)}, that far")
+    blocks = params.reshape(_split(params.shape, a, batch))
+    found = np.take_along_axis(blocks, indices.reshape(len(blocks), 1, -1, 1), 2)
+    return found.reshape((*params.shape[:a], *indices.shape[batch:], *params.shape[a + 1 :]))
+
+
+def _gathered(params: np.ndarray, indices: np.ndarray, axis: np.ndarray) -> np.ndarray:
     a = int(axis)
     indices = np.asarray(indices)
-    size = params.shape[a]
+    _in_range(indices, params.shape[a])
+    return np.take(params, indices, a)
+
+
+def _in_range(indices: np.ndarray, size: int) -> None:
+    """Raise InvalidArgumentError, naming the first, if an index is outside."""
     if indices.size and (indices.min() < 0 or indices.max() >= size):
         flat = indices.reshape(-1)
         where = int(np.flatnonzero((flat < 0) | (flat >= size))[0])
         at = ",".join(str(i) for i in np.unravel_index(where, indices.shape)) if indices.ndim else ""
         raise invalid(f"indices{f'[{at}]' if at else ''} = {flat[where]} is not in [0, {size})")
-    return np.take(params, indices, a)
 
 
 def _gather_grad(n: Any, g: Tensor) -> tuple[Any, None, None]:
     params, indices, axis = n.inputs
-    if axis_is(axis, 0):
+    batch = n.attrs["batch_dims"]
+    if axis_is(axis, 0) and not batch:
         return rows(g, indices, shape_like(n, g)), None, None
-    return raw.GatherGrad(g, shape_like(n, g), indices, axis), None, None
+    return raw.GatherGrad(g, shape_like(n, g), indices, axis, batch_dims=batch), None, None
 
 
 def axis_is(axis: Tensor, value: int) -> bool:
@@ -183,28 +215,36 @@ def axis_is(axis: Tensor, value: int) -> bool:
     return known is not None and int(known) == value
 
 
-def _gather_grad_kernel(g: np.ndarray, shape: np.ndarray, indices: np.ndarray, axis: np.ndarray) -> np.ndarray:
-    out = np.zeros(tuple(shape.tolist()), g.dtype)
-    a = int(axis) % out.ndim
-    moved = np.moveaxis(np.asarray(g).reshape(*out.shape[:a], -1, *out.shape[a + 1 :]), a, 0)
-    np.add.at(np.moveaxis(out, a, 0), np.asarray(indices).reshape(-1), moved)
-    return out
+def _gather_grad_kernel(node: Any, env: Any) -> Any:
+    batch = node.attrs["batch_dims"]
+
+    def back(g: np.ndarray, shape: np.ndarray, indices: np.ndarray, axis: np.ndarray) -> np.ndarray:
+        out = np.zeros(tuple(shape.tolist()), g.dtype)
+        blocks = out.reshape(_split(out.shape, int(axis) % out.ndim, batch))
+        many, before, _, after = _split(out.shape, int(axis) % out.ndim, batch)
+        at = np.asarray(indices).reshape(many, -1)
+        moved = np.asarray(g).reshape(many, before, at.shape[1], after).transpose(0, 2, 1, 3)
+        np.add.at(blocks.transpose(0, 2, 1, 3), (np.arange(many)[:, None], at), moved)
+        return out
+
+    return back
 
 
 _gather = op(
-    "GatherV2", "params: T, indices: I, axis: I2 -> output: T", shape=_gather_shape, kernel=_gather_kernel,
-    grad=_gather_grad,
+    "GatherV2", "params: T, indices: I, axis: I2; batch_dims: int = 0 -> output: T", shape=_gather_shape,
+    make=_gather_kernel, grad=_gather_grad,
     samples=[
         Sample(mat(4, 3), ints(2, 0, 2), np.int32(0)),
         Sample(mat(3, 4), ints(1, 3), np.int32(1)),
         Sample(mat(3, 4), np.array([[1, 3], [0, 0]], np.int64), np.int32(-1)),
         Sample(mat(4), np.int32(2), np.int32(0)),
+        Sample(mat(2, 3, 4), np.array([[1, 3], [0, 0]], np.int32), np.int32(2), batch_dims=1),
     ],
 )  # fmt: skip
 _gather_grad_op = op(
-    "GatherGrad", "grad: N, shape: I, indices: I2, axis: I3 -> output: N",
-    shape=lambda n: [value_as_shape(n.inputs[1])], kernel=_gather_grad_kernel,
-    grad=lambda n, g: (raw.GatherV2(g, n.inputs[2], n.inputs[3]), None, None, None),
+    "GatherGrad", "grad: N, shape: I, indices: I2, axis: I3; batch_dims: int = 0 -> output: N",
+    shape=lambda n: [value_as_shape(n.inputs[1])], make=_gather_grad_kernel,
+    grad=lambda n, g: (raw.GatherV2(g, *n.inputs[2:], batch_dims=n.attrs["batch_dims"]), None, None, None),
     samples=[Sample(mat(3, 2), ints(3, 4), ints(1, 1), np.int32(1))],
 )  # fmt: skip
 
@@ -229,9 +269,17 @@ def _nd_index(indices: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, 
 
 
 def _scatter_nd_kernel(indices: np.ndarray, updates: np.ndarray, shape: np.ndarray) -> np.ndarray:
-    out = np.zeros(tuple(shape.tolist()), np.asarray(updates).dtype)
+    updates = np.asarray(updates)
+    out = np.full(tuple(shape.tolist()), b"" if updates.dtype == object else 0, updates.dtype)
     np.add.at(out, _nd_index(indices, out.shape), updates)
     return out
+
+
+def _scatter_nd_shape(n: Any) -> list[TensorShape]:
+    inner, given = dims(n.inputs[0]), dims(n.inputs[1])
+    if inner and given is not None and not n.inputs[0].shape[:-1].is_compatible_with(given[: len(inner) - 1]):
+        raise ValueError(f"Dimensions of indices {n.inputs[0].shape} must match those of updates {n.inputs[1].shape}.")
+    return [value_as_shape(n.inputs[2])]
 
 
 _gather_nd = op(
@@ -244,7 +292,7 @@ _gather_nd = op(
     ],
 )  # fmt: skip
 _scatter_nd = op(
-    "ScatterNd", "indices: I, updates: N, shape: I -> output: N", shape=lambda n: [value_as_shape(n.inputs[2])],
+    "ScatterNd", "indices: I, updates: T, shape: I -> output: T", shape=_scatter_nd_shape,
     kernel=_scatter_nd_kernel, grad=lambda n, g: (None, raw.GatherNd(g, n.inputs[0]), None),
     samples=[Sample(np.array([[0, 1], [2, 3], [0, 1]], np.int32), mat(3), ints(3, 4))],
 )  # fmt: skip

@@ -132,6 +132,8 @@ def _split_v_shape(n: Any) -> list[TensorShape]:
     a = int(axis) % max(1, len(known))
     lengths: list[int | None] = [None if int(s) < 0 else int(s) for s in sizes]
     whole = known[a]
+    if lengths.count(None) > 1:
+        raise ValueError(f"size_splits can only have one -1, not {sizes.tolist()}.")
     if lengths.count(None) == 1 and whole is not None:
         lengths[lengths.index(None)] = whole - sum(s for s in lengths if s is not None)
     if None not in lengths and whole is not None and sum(s or 0 for s in lengths) != whole:

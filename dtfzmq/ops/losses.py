@@ -11,6 +11,7 @@ from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor, get_default_graph
 from dtfzmq.graph.keys import GraphKeys
 from dtfzmq.ops import nn
+from dtfzmq.ops.cast import cast
 from dtfzmq.ops.math import add_n
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.reductions import reduce_sum
@@ -35,9 +36,7 @@ def compute_weighted_loss(
     losses = convert_to_tensor(losses)
     with losses.graph.name_scope(scope or "weighted_loss"):
         kind = losses.dtype.base_dtype
-        x = losses if kind is dtypes.float32 or kind is dtypes.float64 else raw.Cast(losses, DstT=dtypes.float32)
-        w = convert_to_tensor(weights, dtype=None if isinstance(weights, Tensor) else x.dtype.base_dtype)
-        w = w if w.dtype.base_dtype is x.dtype.base_dtype else raw.Cast(w, DstT=x.dtype.base_dtype)
+        x, w = cast(losses, dtypes.float32), cast(weights, dtypes.float32)
         if None not in (w.shape.ndims, x.shape.ndims) and w.shape.ndims not in (0, x.shape.ndims):
             raise ValueError(
                 f"weights can not be broadcast to values: values.shape={x.shape}, weights.shape={w.shape}."
@@ -98,16 +97,11 @@ def get_total_loss(
     return add_n(found, name=name)
 
 
-def _pair(first: Any, second: Any, names: str) -> tuple[Tensor, Tensor]:
+def _pair(first: Any, second: Any, names: str, kind: Any = dtypes.float32) -> tuple[Tensor, Tensor]:
+    """Both as `kind`, by default what TensorFlow counts most losses in."""
     if first is None or second is None:
         raise ValueError(f"{names} must not be None.")
-    prediction = convert_to_tensor(second)
-    kind = prediction.dtype.base_dtype
-    if not kind.is_floating:
-        prediction, kind = raw.Cast(prediction, DstT=dtypes.float32), dtypes.float32
-    label = convert_to_tensor(first, dtype=None if isinstance(first, Tensor) else kind)
-    if label.dtype.base_dtype is not kind:
-        label = raw.Cast(label, DstT=kind)
+    prediction, label = cast(second, kind), cast(first, kind)
     label.shape.assert_is_compatible_with(prediction.shape)
     return label, prediction
 
@@ -171,7 +165,8 @@ def softmax_cross_entropy(
     loss_collection: Any = GraphKeys.LOSSES, reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:  # fmt: skip
     """The mean cross-entropy of softmax(logits) against one-hot labels, which may be smoothed toward the uniform."""
-    y, x = _pair(onehot_labels, logits, "onehot_labels and logits")
+    logits = convert_to_tensor(logits)
+    y, x = _pair(onehot_labels, logits, "onehot_labels and logits", logits.dtype.base_dtype)
     with x.graph.name_scope(scope or "softmax_cross_entropy_loss"):
         if label_smoothing > 0:
             classes = raw.Cast(raw.Shape(y)[1], DstT=x.dtype.base_dtype)
@@ -189,6 +184,9 @@ def sparse_softmax_cross_entropy(
     with x.graph.name_scope(scope or "sparse_softmax_cross_entropy_loss"):
         if y.shape.ndims is not None and y.shape.ndims == x.shape.ndims:
             y = raw.Squeeze(y, squeeze_dims=[-1])
+        weights = convert_to_tensor(weights)
+        if y.shape.ndims and weights.shape.ndims == y.shape.ndims + 1:
+            weights = raw.Squeeze(weights, squeeze_dims=[-1])
         losses = nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=x)
         return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
 
@@ -198,7 +196,8 @@ def sigmoid_cross_entropy(
     loss_collection: Any = GraphKeys.LOSSES, reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:  # fmt: skip
     """The mean cross-entropy of sigmoid(logits) against labels in [0, 1]."""
-    y, x = _pair(multi_class_labels, logits, "multi_class_labels and logits")
+    logits = convert_to_tensor(logits)
+    y, x = _pair(multi_class_labels, logits, "multi_class_labels and logits", logits.dtype.base_dtype)
     with x.graph.name_scope(scope or "sigmoid_cross_entropy_loss"):
         if label_smoothing > 0:
             y = y * (1 - label_smoothing) + 0.5 * label_smoothing

@@ -68,12 +68,15 @@ def pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     return x, y
 
 
+def _floats(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Integers as the floats that TensorFlow divides them in."""
+    wide = _AS_FLOAT.get(x.dtype.base_dtype.name)
+    return (x, y) if wide is None else (cast(x, wide), cast(y, wide))
+
+
 def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
     """Python 3's x / y: integers become floats first (8 and 16 bits float32, wider float64)."""
-    x, y = pair(x, y)
-    wide = _AS_FLOAT.get(x.dtype.base_dtype.name)
-    if wide is not None:
-        x, y = cast(x, wide), cast(y, wide)
+    x, y = _floats(*pair(x, y))
     return raw.RealDiv(x, y, name=name or "truediv")
 
 
@@ -84,12 +87,14 @@ def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 def div(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y as Python 2 divides: integers by floor, floats really."""
-    x, y = pair(x, y)
+    x = convert_to_tensor(x, dtype=y.dtype.base_dtype if isinstance(y, Tensor) and not isinstance(x, Tensor) else None)
+    y = convert_to_tensor(y, dtype=x.dtype.base_dtype, name="y")
     return (raw.FloorDiv if x.dtype.is_integer else raw.RealDiv)(x, y, name=name or "div")
 
 
 def div_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y, and 0 where y is 0."""
+    x, y = _floats(*pair(x, y))
     return raw.DivNoNan(x, y, name=name or "div_no_nan")
 
 
@@ -186,7 +191,11 @@ def logical_or(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 def logical_xor(x: Any, y: Any, name: str | None = "LogicalXor") -> Tensor:
     """Exactly one of x and y, of booleans."""
-    return raw.NotEqual(convert_to_tensor(x, dtypes.bool_), convert_to_tensor(y, dtypes.bool_), name=name)
+    x, y = (v if isinstance(v, Tensor) else convert_to_tensor(v, dtypes.bool_) for v in (x, y))
+    for key, t in (("x", x), ("y", y)):
+        if t.dtype.base_dtype is not dtypes.bool_:
+            raise TypeError(f"Input '{key}' of 'LogicalXor' must be of type bool, not {t.dtype.name}.")
+    return raw.NotEqual(x, y, name=name)
 
 
 def bitwise_and(x: Any, y: Any, name: str | None = None) -> Tensor:

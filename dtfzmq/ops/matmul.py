@@ -216,10 +216,13 @@ def matmul(
 batch_matmul = matmul
 
 
-def matvec(a: Any, b: Any, transpose_a: bool = False, name: str | None = None) -> Tensor:
+def matvec(
+    a: Any, b: Any, transpose_a: bool = False, adjoint_a: bool = False, a_is_sparse: bool = False,
+    b_is_sparse: bool = False, name: str | None = None,
+) -> Tensor:  # fmt: skip
     """The product of a matrix and a vector, or of batches of them."""
     b = convert_to_tensor(b)
-    column = matmul(a, raw.ExpandDims(b, -1), transpose_a=transpose_a, name=name)
+    column = matmul(a, raw.ExpandDims(b, -1), transpose_a=transpose_a, adjoint_a=adjoint_a, name=name)
     return raw.Squeeze(column, squeeze_dims=[-1])
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from dtfzmq.base import dtypes
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
@@ -18,7 +17,6 @@ from dtfzmq.ops.diag import matrix_diag
 from dtfzmq.ops.linalg import Array, adjoint, checked, matrix_solve, regular, spd, square_shape, widened
 from dtfzmq.ops.matmul import matmul
 from dtfzmq.ops.raw import raw
-from dtfzmq.ops.reductions import reduce_sum
 from dtfzmq.ops.samples import mat
 from dtfzmq.ops.shaping import invalid
 
@@ -224,15 +222,3 @@ def tridiagonal_matmul(
         after = concat([rhs[..., 1:, :], none], -2)
         before = concat([none, rhs[..., :-1, :]], -2)
         return upper * after + middle * rhs + lower * before
-
-
-def reduce_euclidean_norm(
-    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
-) -> Tensor:
-    """The square root of the sum of squares over `axis`. Its gradient is nan where all elements are zero."""
-    x = convert_to_tensor(input_tensor)
-    with x.graph.name_scope(name or "EuclideanNorm"):
-        total = reduce_sum(x * conj(x), axis, keepdims)
-        if not x.dtype.is_integer:
-            return raw.Sqrt(total)
-        return raw.Cast(raw.Sqrt(raw.Cast(total, DstT=dtypes.float64)), DstT=x.dtype.base_dtype)

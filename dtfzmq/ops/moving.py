@@ -13,7 +13,7 @@ from dtfzmq.graph.graph import Operation, Tensor
 from dtfzmq.graph.node import Node
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.shape_rules import same
-from dtfzmq.graph.static import constant_value, dims
+from dtfzmq.graph.static import constant_value, dims, full_dims
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
 
@@ -119,8 +119,13 @@ def _broadcast_kernel(a: Any, b: Any) -> Any:
         ) from None
 
 
+def _broadcast_args_shape(n: Any) -> list[TensorShape]:
+    sizes = [full_dims(t) for t in n.inputs]
+    return [TensorShape([None if None in sizes else max(s[0] for s in sizes if s)])]
+
+
 _broadcast_args = op(
-    "BroadcastArgs", "s0: I, s1: I -> r0: I", shape=lambda n: [TensorShape([None])], kernel=_broadcast_kernel,
+    "BroadcastArgs", "s0: I, s1: I -> r0: I", shape=_broadcast_args_shape, kernel=_broadcast_kernel,
     grad=NO_GRAD("a shape"),
     samples=[Sample(ints(2, 1, 3), ints(4, 1)), Sample(ints(2), ints(3), fails=errors.InvalidArgumentError)],
 )  # fmt: skip

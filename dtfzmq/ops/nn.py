@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dtfzmq.base import dtypes
+from dtfzmq.base import dtypes, errors
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
-from dtfzmq.graph.static import dims
+from dtfzmq.graph.static import constant_value, dims
 from dtfzmq.ops import activations  # noqa: F401  # declares the ops used here
 from dtfzmq.ops.bias import bias_add, relu_layer, xw_plus_b
 from dtfzmq.ops.clip import l2_normalize
@@ -59,10 +59,16 @@ def crelu(features: Any, name: str | None = None, axis: int = -1) -> Tensor:
     return raw.Relu(raw.ConcatV2([x, -x], axis), name=name or "CRelu")
 
 
-def swish(features: Any, name: str | None = None) -> Tensor:
-    """x * sigmoid(x)."""
-    x = convert_to_tensor(features)
-    return raw.Mul(x, sigmoid(x), name=name or "swish")
+def swish(features: Any, beta: Any = 1.0) -> Tensor:
+    """x * sigmoid(beta * x)."""
+    x = convert_to_tensor(features, name="features")
+    with x.graph.name_scope("swish") as scope:
+        if isinstance(beta, (int, float)) and beta == 1:
+            return raw.Mul(x, sigmoid(x), name=scope)
+        return raw.Mul(x, sigmoid(raw.Cast(convert_to_tensor(beta), DstT=x.dtype.base_dtype) * x), name=scope)
+
+
+silu = swish
 
 
 def softplus(features: Any, name: str | None = None) -> Tensor:
@@ -79,8 +85,13 @@ def _along(builder: Any, logits: Any, axis: int, name: str | None) -> Tensor:
     """Apply an op that works along the last axis along `axis`."""
     x = convert_to_tensor(logits)
     rank = x.shape.ndims
-    if rank is not None and not -rank <= axis < rank and rank > 0:
-        raise ValueError(f"`axis` must be in the range [{-rank}, {rank}), not {axis}.")
+    if rank == 0:
+        raise ValueError("Shape must be at least rank 1 but is rank 0 for logits.")
+    if rank is not None and not -rank <= axis < rank:
+        raise errors.InvalidArgumentError(
+            None, None, f"`dim` must be in the range [{-rank}, {rank}) where {rank} is the number of dimensions in the "
+            f"input. Received: dim={axis}",
+        )  # fmt: skip
     if axis == -1 or rank is not None and axis == rank - 1:
         return builder(x, name=name)
     if rank is None:
@@ -217,8 +228,11 @@ def sigmoid_cross_entropy_with_logits(
         return raw.Add(high - logits * labels, raw.Log1p(raw.Exp(away)), name=scope)
 
 
-def weighted_cross_entropy_with_logits(targets: Any, logits: Any, pos_weight: Any, name: str | None = None) -> Tensor:
-    """sigmoid_cross_entropy_with_logits with positive labels weighted by pos_weight."""
+def weighted_cross_entropy_with_logits(
+    labels: Any = None, logits: Any = None, pos_weight: Any = None, name: str | None = None, targets: Any = None
+) -> Tensor:
+    """sigmoid_cross_entropy_with_logits with positive labels weighted by pos_weight; `targets` are labels."""
+    targets = one_of("labels", labels, "targets", targets)
     logits = convert_to_tensor(logits, name="logits")
     targets = convert_to_tensor(targets, dtype=None if isinstance(targets, Tensor) else logits.dtype.base_dtype)
     with logits.graph.name_scope(name or "logistic_loss") as scope:
@@ -297,7 +311,12 @@ class TopK(NamedTuple):
 
 
 def top_k(input: Any, k: int = 1, sorted: bool = True, name: str | None = None) -> TopK:
-    """The k largest entries along the last axis, in descending order, and where they stand. k is a Python number."""
+    """The k largest entries along the last axis, in descending order, and where they stand. k must be known."""
+    if isinstance(k, Tensor):
+        known = constant_value(k)
+        if known is None:
+            raise ValueError(f"top_k needs to know k while building; {k} depends on what is fed.")
+        k = known
     return TopK(*raw.TopKV2(input, k=int(k), sorted=bool(sorted), name=name))
 
 
@@ -339,7 +358,7 @@ def zero_fraction(value: Any, name: str | None = None) -> Tensor:
     """The share of elements that are zero, as float32."""
     value = convert_to_tensor(value, name="value")
     with value.graph.name_scope(name or "zero_fraction"):
-        zero = raw.Equal(value, convert_to_tensor(0, dtype=value.dtype.base_dtype))
+        zero = raw.Equal(value, raw.ZerosLike(value))
         return reduce_mean(raw.Cast(zero, DstT=dtypes.float32), name="fraction")
 
 

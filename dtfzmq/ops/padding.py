@@ -31,6 +31,8 @@ def _pad_shape(n: Any) -> list[TensorShape]:
         return [TensorShape([None] * len(known))]
     if paddings.shape != (len(known), 2):
         raise ValueError(f"paddings must be of shape ({len(known)}, 2) for {n.inputs[0].shape}, not {paddings.shape}.")
+    if paddings.size and paddings.min() < 0:
+        raise ValueError(f"Paddings must be non-negative, not {paddings.tolist()}.")
     return [TensorShape([None if d is None else d + int(a) + int(b) for d, (a, b) in zip(known, paddings)])]
 
 
@@ -43,15 +45,10 @@ def _pad_grad(n: Any, g: Tensor) -> tuple[Any, ...]:
 _PADS = np.array([[1, 1], [2, 0]], np.int32)
 _pad = op(
     "PadV2", "input: T, paddings: I, constant_values: T -> output: T", shape=_pad_shape,
-    kernel=lambda x, p, c: np.pad(x, _pad_widths(p, x.ndim), constant_values=c),
-    grad=lambda n, g: (*_pad_grad(n, g)[:2], raw.Sub(raw.Sum(g, _every(g)), raw.Sum(_pad_grad(n, g)[0], _every(g)))),
-    samples=[Sample(mat(2, 3), _PADS, mat())],
+    kernel=lambda x, p, c: np.pad(x, _pad_widths(p, x.ndim), constant_values=c) if x.ndim else x,
+    grad=_pad_grad,  # none to the constant, as in TensorFlow
+    samples=[Sample(mat(2, 3), _PADS, mat(), differentiable=False)],
 )  # fmt: skip
-
-
-def _every(g: Tensor) -> Any:
-    known = dims(g)
-    return raw.Range(0, raw.Rank(g), 1) if known is None else np.arange(len(known), dtype=np.int32)
 
 
 def _mirror_kernel(node: Any, env: Any) -> Any:

@@ -45,10 +45,10 @@ def axes_of(axis: np.ndarray, rank: int) -> tuple[int, ...]:
 
 def _shape(n: Any) -> list[TensorShape]:
     known = dims(n.inputs[0])
+    keep = n.attrs["keep_dims"]
     if known is None:
         return [UNKNOWN]
     axis = constant_value(n.inputs[1])
-    keep = n.attrs["keep_dims"]
     if axis is None:
         return [TensorShape([None] * len(known)) if keep else UNKNOWN]
     try:
@@ -88,6 +88,12 @@ def _wide(x: np.ndarray) -> Any:
 
 def _sum(x: np.ndarray, axes: tuple[int, ...], keep: bool) -> np.ndarray:
     return _add(x, axes, dtype=_wide(x), keepdims=keep).astype(x.dtype, copy=False)
+
+
+def _norm(x: np.ndarray, axes: tuple[int, ...], keep: bool) -> np.ndarray:
+    to = np.dtype(np.float64) if x.dtype.kind in "iu" else np.dtype(_wide(x))
+    wide = x.astype(to, copy=False)
+    return np.sqrt(_add(wide.conj() * wide, axes, keepdims=keep)).astype(x.dtype, copy=False)
 
 
 def _prod(x: np.ndarray, axes: tuple[int, ...], keep: bool) -> np.ndarray:
@@ -168,6 +174,13 @@ def _extreme_grad(n: Any, g: Tensor) -> tuple[Tensor, None]:
     return hit / share * _restore(n, g), None
 
 
+def _norm_grad(n: Any, g: Tensor) -> tuple[Tensor, None]:
+    """nan where all elements are zero. A norm is a real number, so of a complex gradient the real part counts."""
+    if g.dtype.is_complex:
+        g = raw.Cast(raw.Real(g, Tout=g.dtype.real_dtype), DstT=g.dtype)
+    return n.inputs[0] / (_restore(n, n.outputs[0]) / _restore(n, g)), None
+
+
 def _prod_grad(n: Any, g: Tensor) -> tuple[Tensor, None]:
     return raw.ProdGrad(n.inputs[0], n.inputs[1], _restore(n, g)), None
 
@@ -178,6 +191,8 @@ def _prod_grad_kernel(x: np.ndarray, axis: np.ndarray, g: np.ndarray) -> np.ndar
     kept = [i for i in range(x.ndim) if i not in axes]
     order = (*kept, *axes)
     moved = np.transpose(x, order)
+    if not x.size:
+        return np.zeros_like(x)
     flat = moved.reshape((*(x.shape[i] for i in kept), -1))
     ones = np.ones((*flat.shape[:-1], 1), x.dtype)
     before, after = flat, flat
@@ -210,6 +225,7 @@ _sum_op = _declare("Sum", "N", _sum, _sum_grad, _SAMPLES)
 _mean_op = _declare("Mean", "N", _mean, _mean_grad, _SAMPLES)
 _max_op = _declare("Max", "R", _extreme(np.maximum, True), _extreme_grad, _SAMPLES)
 _min_op = _declare("Min", "R", _extreme(np.minimum, False), _extreme_grad, _SAMPLES)
+_norm_op = _declare("EuclideanNorm", "N", _norm, _norm_grad, _SAMPLES)
 _prod_op = _declare("Prod", "N", _prod, _prod_grad, _SAMPLES)
 _all_op = _declare(
     "All", "bool", lambda x, axes, keep: np.logical_and.reduce(x, axes, keepdims=keep), NO_GRAD("boolean"), _FLAGS
@@ -249,7 +265,7 @@ def _arg_shape(n: Any) -> list[TensorShape]:
     return [TensorShape([d for i, d in enumerate(known) if i != a % len(known)])]
 
 
-def _arg_kernel(fn: Callable[..., Any]) -> Any:
+def _arg_kernel(fn: Callable[..., Any], worst: float) -> Any:
     def make(node: Any, env: Any) -> Any:
         to = node.dtypes[0].np_dtype
 
@@ -263,7 +279,12 @@ def _arg_kernel(fn: Callable[..., Any]) -> Any:
                 raise errors.InvalidArgumentError(
                     None, None, f"Reduction axis {a % x.ndim} is empty in shape {list(x.shape)}"
                 )
-            return fn(x, a).astype(to)
+            found = fn(x, a)
+            if x.dtype.kind not in "biu":
+                picked = np.take_along_axis(x, np.expand_dims(found, a), a)
+                if (picked != picked).any():  # numpy stops at a nan, TensorFlow passes over it
+                    found = fn(np.where(x == x, x, worst), a)
+            return found.astype(to)
 
         return kernel
 
@@ -273,10 +294,10 @@ def _arg_kernel(fn: Callable[..., Any]) -> Any:
 _ARG = "input: N, dimension: I; output_type: type = int64 -> output: output_type"
 _ARG_SAMPLES = [Sample(mat(3, 4), np.int32(0)), Sample(mat(3, 4), np.int32(-1), output_type=dtypes.int32)]
 _arg_max = op(
-    "ArgMax", _ARG, shape=_arg_shape, make=_arg_kernel(np.argmax), grad=NO_GRAD("index"), samples=_ARG_SAMPLES
+    "ArgMax", _ARG, shape=_arg_shape, make=_arg_kernel(np.argmax, -np.inf), grad=NO_GRAD("index"), samples=_ARG_SAMPLES
 )
 _arg_min = op(
-    "ArgMin", _ARG, shape=_arg_shape, make=_arg_kernel(np.argmin), grad=NO_GRAD("index"), samples=_ARG_SAMPLES
+    "ArgMin", _ARG, shape=_arg_shape, make=_arg_kernel(np.argmin, np.inf), grad=NO_GRAD("index"), samples=_ARG_SAMPLES
 )
 
 
@@ -289,8 +310,7 @@ def one_of(name: str, value: Any, old_name: str, old: Any) -> Any:
     return old
 
 
-def _axis(x: Tensor, axis: Any, reduction_indices: Any) -> Any:
-    axis = one_of("axis", axis, "reduction_indices", reduction_indices)
+def _axis(x: Tensor, axis: Any) -> Any:
     if axis is not None:
         if isinstance(axis, Tensor):
             return axis
@@ -312,7 +332,8 @@ def _reduction(builder: Any, what: str) -> Any:
     ) -> Tensor:
         x = convert_to_tensor(input_tensor)
         keep = one_of("keepdims", keepdims, "keep_dims", keep_dims)
-        return builder(x, _axis(x, axis, reduction_indices), keep_dims=bool(keep), name=name)
+        axis = one_of("axis", axis, "reduction_indices", reduction_indices)
+        return _whole(builder(x, _axis(x, axis), keep_dims=bool(keep), name=name), axis, bool(keep))
 
     reduce.__doc__ = f"{what} over `axis` (an int, a list, None for all); `keepdims` keeps the axes with size 1."
     return reduce
@@ -327,6 +348,16 @@ reduce_all = _reduction(_all_op, "Whether all are true")
 reduce_any = _reduction(_any_op, "Whether any is true")
 
 
+def _whole(out: Tensor, axis: Any, keep: bool) -> Tensor:
+    """`out`; it is known to be a scalar if all axes went, even of an input of unknown rank."""
+    if axis is None and not keep:
+        out.set_shape(())
+    return out
+
+
+reduce_euclidean_norm = _reduction(_norm_op, "The square root of the sum of squares")
+
+
 def reduce_logsumexp(
     input_tensor: Any,
     axis: Any = None,
@@ -338,22 +369,31 @@ def reduce_logsumexp(
     """log(sum(exp(x))) over `axis`, safe for large x."""
     x = convert_to_tensor(input_tensor)
     keep = bool(one_of("keepdims", keepdims, "keep_dims", keep_dims))
-    axis = _axis(x, axis, reduction_indices)
+    given = one_of("axis", axis, "reduction_indices", reduction_indices)
+    axis = _axis(x, given)
     with x.graph.name_scope(name or "ReduceLogSumExp") as scope:
         top = _max_op(x, axis, keep_dims=True)
         top = raw.StopGradient(raw.Select(is_finite(top), top, raw.ZerosLike(top)))
         if keep:
             return raw.Add(log(_sum_op(exp(x - top), axis, keep_dims=True)), top, name=scope)
         low = raw.Reshape(top, raw.Shape(_sum_op(x, axis)))
-        return raw.Add(log(_sum_op(exp(x - top), axis)), low, name=scope)
+        return _whole(raw.Add(log(_sum_op(exp(x - top), axis)), low, name=scope), given, keep)
 
 
 def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
-    """The mean squared distance from the mean over `axis`."""
+    """The mean squared distance from the mean over `axis`; a real number. Raises TypeError for integers."""
     x = convert_to_tensor(input_tensor)
-    axis = _axis(x, axis, None)
+    if x.dtype.is_integer:
+        raise TypeError(f"Input must be either real or complex. Received integer type {x.dtype}.")
+    given, axis = axis, _axis(x, axis)
     with x.graph.name_scope(name or "reduce_variance"):
-        return _mean_op(raw.SquaredDifference(x, _mean_op(x, axis, keep_dims=True)), axis, keep_dims=bool(keepdims))
+        mean = _mean_op(x, axis, keep_dims=True)
+        if x.dtype.is_complex:
+            away = x - mean
+            squares = raw.Real(raw.Conj(away) * away, Tout=x.dtype.base_dtype.real_dtype)
+        else:
+            squares = raw.SquaredDifference(x, mean)
+        return _whole(_mean_op(squares, axis, keep_dims=bool(keepdims)), given, keepdims)
 
 
 def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
@@ -375,10 +415,11 @@ def count_nonzero(
     """The number of elements that are not zero over `axis`."""
     x = convert_to_tensor(input_tensor)
     keep = bool(one_of("keepdims", keepdims, "keep_dims", keep_dims))
-    axis = _axis(x, axis, reduction_indices)
+    given = one_of("axis", axis, "reduction_indices", reduction_indices)
+    axis = _axis(x, given)
     with x.graph.name_scope(name or "count_nonzero"):
         hit = raw.Cast(raw.NotEqual(x, raw.ZerosLike(x)), DstT=dtypes.int64)
-        total = _sum_op(hit, axis, keep_dims=keep)
+        total = _whole(_sum_op(hit, axis, keep_dims=keep), given, keep)
         to = dtypes.as_dtype(dtype)
         return total if to is dtypes.int64 else raw.Cast(total, DstT=to)
 

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import Sample, op
 from dtfzmq.graph.shape_rules import same
+from dtfzmq.graph.static import constant_value
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
 from dtfzmq.ops.shaping import invalid
@@ -21,8 +23,17 @@ def _reverse_kernel(x: np.ndarray, axis: np.ndarray) -> np.ndarray:
     return np.flip(x, tuple({a % x.ndim for a in axis.tolist()})) if axis.size else x
 
 
+def _reverse_shape(n: Any) -> list[TensorShape]:
+    shape, axis = n.inputs[0].shape, constant_value(n.inputs[1])
+    if axis is not None and shape.ndims is not None:
+        for a in axis.ravel().tolist():
+            if not -shape.ndims <= a < shape.ndims:
+                raise ValueError(f"'axis' = {a} is out of valid range [{-shape.ndims}, {shape.ndims}) for {shape}")
+    return [shape]
+
+
 _reverse = op(
-    "ReverseV2", "tensor: T, axis: I -> output: T", shape=same, kernel=_reverse_kernel,
+    "ReverseV2", "tensor: T, axis: I -> output: T", shape=_reverse_shape, kernel=_reverse_kernel,
     grad=lambda n, g: (raw.ReverseV2(g, n.inputs[1]), None),
     samples=[Sample(mat(2, 3), ints(-1)), Sample(mat(2, 3), ints(0, 1))],
 )  # fmt: skip
@@ -56,7 +67,7 @@ def _cumsum_grad(n: Any, g: Tensor) -> tuple[Tensor, None]:
 def _cumprod_grad(n: Any, g: Tensor) -> tuple[Tensor, None]:
     exclusive, reverse = n.attrs["exclusive"], n.attrs["reverse"]
     total = raw.Cumsum(n.outputs[0] * g, n.inputs[1], exclusive=exclusive, reverse=not reverse)
-    return total / n.inputs[0], None
+    return raw.DivNoNan(total, n.inputs[0]), None
 
 
 _CUM = "x: N, axis: I; exclusive: bool = False, reverse: bool = False -> output: N"

@@ -64,10 +64,10 @@ def _sorted_shape(n: Any) -> list[TensorShape]:
 def _numbers(n: Any, kind: Any) -> Tensor:
     """How many rows each sorted segment has, shaped to divide the gradient; at least 1."""
     ids = n.inputs[1]
-    count = raw.SegmentSum(raw.Cast(raw.OnesLike(ids), DstT=kind), ids)
+    count = raw.SegmentSum(raw.Cast(raw.OnesLike(ids), DstT=kind.real_dtype), ids)
     rank = raw.Rank(n.inputs[0])
     shape = raw.ConcatV2([raw.Shape(count), raw.Fill(raw.ExpandDims(rank - 1, 0), 1)], 0)
-    return raw.Reshape(raw.Maximum(count, raw.OnesLike(count)), shape)
+    return raw.Cast(raw.Reshape(raw.Maximum(count, raw.OnesLike(count)), shape), DstT=kind)
 
 
 def _mean_grad(n: Any, g: Tensor) -> tuple[Tensor, None]:

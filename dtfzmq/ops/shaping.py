@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from dtfzmq.base import dtypes, errors
 from dtfzmq.base.shapes import UNKNOWN, TensorShape
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
-from dtfzmq.graph.shape_rules import same, scalar
+from dtfzmq.graph.shape_rules import scalar
 from dtfzmq.graph.static import constant_value, dims, full_dims, value_as_shape
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
@@ -43,10 +44,19 @@ _size_op = op(
 _rank_op = op(
     "Rank", "input: T -> output: int32", shape=scalar, make=_sized(np.ndim), grad=_SHAPES, samples=[Sample(mat(2, 3))]
 )
+
+
+def _shape_n_kernel(node: Any, env: Any) -> Any:
+    to = node.dtypes[0].np_dtype
+    if len(node.dtypes) == 1:
+        return lambda x: np.array(x.shape, to)
+    return lambda *xs: tuple(np.array(x.shape, to) for x in xs)
+
+
 _shape_n = op(
     "ShapeN", "input: T*; out_type: type = int32 -> output: out_type*n_input",
     shape=lambda n: [TensorShape([t.shape.ndims]) for t in n.inputs],
-    make=lambda node, env: lambda *xs: tuple(np.array(x.shape, node.dtypes[0].np_dtype) for x in xs),
+    make=_shape_n_kernel,
     grad=_SHAPES, samples=[Sample([mat(2, 3), mat(4)])],
 )  # fmt: skip
 
@@ -95,8 +105,9 @@ def _reshape_kernel(x: np.ndarray, shape: np.ndarray) -> np.ndarray:
             raise invalid(f"Only one input size may be -1, not both {to.index(-1)} and later in {list(to)}") from None
         fixed = int(np.prod([d for d in to if d >= 0], dtype=np.int64))
         if -1 in to:
-            if x.size == 0 and 0 in to:
-                return np.reshape(x, tuple(0 if d == -1 else d for d in to))
+            if x.size == 0 and 0 in to:  # what is left of the sizes that are not 0
+                rest = math.prod(d for d in x.shape if d) // math.prod(d for d in to if d > 0)
+                return np.reshape(x, tuple(rest if d == -1 else d for d in to))
             raise invalid(
                 f"Input to reshape is a tensor with {x.size} values, but the requested shape requires a multiple of "
                 f"{fixed}"
@@ -149,8 +160,8 @@ def _invert_permutation_kernel(x: np.ndarray) -> np.ndarray:
 
 
 _invert_permutation = op(
-    "InvertPermutation", "x: I -> y: I", shape=same, kernel=_invert_permutation_kernel,
-    grad=NO_GRAD("integer result"), samples=[Sample(ints(2, 0, 1))],
+    "InvertPermutation", "x: I -> y: I", shape=lambda n: [n.inputs[0].shape.with_rank(1)],
+    kernel=_invert_permutation_kernel, grad=NO_GRAD("integer result"), samples=[Sample(ints(2, 0, 1))],
 )  # fmt: skip
 
 
@@ -231,24 +242,23 @@ def _tile_shape(n: Any) -> list[TensorShape]:
     return [TensorShape([None if d is None else d * int(m) for d, m in zip(known, by)])]
 
 
-def _tile_grad_kernel(g: np.ndarray, multiples: np.ndarray) -> np.ndarray:
+def _tile_grad_kernel(g: np.ndarray, multiples: np.ndarray, shape: np.ndarray) -> np.ndarray:
     split: list[int] = []
-    for d, m in zip(g.shape, multiples.tolist()):
-        split += [m, d // m if m else 0]
+    for m, d in zip(multiples.tolist(), shape.tolist()):
+        split += [m, d]
     return np.add.reduce(g.reshape(split), tuple(range(0, len(split), 2)), dtype=g.dtype)
 
 
 _tile = op(
     "Tile", "input: T, multiples: I -> output: T", shape=_tile_shape,
     kernel=lambda x, by: np.tile(x, tuple(by.tolist())),
-    grad=lambda n, g: (raw.TileGrad(g, n.inputs[1]), None),
+    grad=lambda n, g: (raw.TileGrad(g, n.inputs[1], shape_like(n, g)), None),
     samples=[Sample(mat(2, 3), ints(2, 2)), Sample(mat(2), ints(1))],
 )  # fmt: skip
 _tile_grad = op(
-    "TileGrad", "grad: N, multiples: I -> output: N",
-    shape=lambda n: [TensorShape([None] * n.inputs[0].shape.ndims) if n.inputs[0].shape.ndims is not None else UNKNOWN],
-    kernel=_tile_grad_kernel, grad=lambda n, g: (raw.Tile(g, n.inputs[1]), None),
-    samples=[Sample(mat(4, 6), ints(2, 3))],
+    "TileGrad", "grad: N, multiples: I, shape: I2 -> output: N", shape=lambda n: [value_as_shape(n.inputs[2])],
+    kernel=_tile_grad_kernel, grad=lambda n, g: (raw.Tile(g, n.inputs[1]), None, None),
+    samples=[Sample(mat(4, 6), ints(2, 3), ints(2, 2))],
 )  # fmt: skip
 
 

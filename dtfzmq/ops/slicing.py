@@ -10,10 +10,11 @@ from dtfzmq.base import dtypes
 from dtfzmq.base.shapes import Dimension
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
-from dtfzmq.graph.static import dims, full_dims
+from dtfzmq.graph.static import constant_value, dims, full_dims
 from dtfzmq.ops import indexing, padding, scans
 from dtfzmq.ops.array import int_vector
 from dtfzmq.ops.raw import raw
+from dtfzmq.ops.samples import ints
 
 newaxis = None
 _OPS = indexing, padding, scans  # declare what is used here by name
@@ -109,14 +110,33 @@ def gather(
     batch_dims: int = 0,
 ) -> Tensor:  # fmt: skip
     """The parts of `params` at `indices` along `axis` (0); one that is out of range fails the step."""
-    if batch_dims:
-        return batch_gather(params, indices, name)
-    return raw.GatherV2(params, indices, 0 if axis is None else axis, name=name)
+    if batch_dims < 0:
+        indices = convert_to_tensor(indices)
+        batch_dims += indices.shape.with_rank_at_least(1).rank or 0
+    return raw.GatherV2(params, indices, batch_dims if axis is None else axis, batch_dims=batch_dims, name=name)
 
 
-def gather_nd(params: Any, indices: Any, name: str | None = None) -> Tensor:
-    """The elements or parts that the index vectors in the last axis of `indices` point at."""
-    return raw.GatherNd(params, indices, name=name)
+def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: int = 0) -> Tensor:
+    """The elements or parts that the index vectors in the last axis of `indices` point at.
+
+    For each entry of the first `batch_dims` axes apart, which `params` and `indices` share; the rank of `indices` must
+    be known then.
+    """
+    if not batch_dims:
+        return raw.GatherNd(params, indices, name=name)
+    indices = convert_to_tensor(indices, name="indices")
+    rank = indices.shape.ndims
+    if rank is None or not 0 < batch_dims < rank:
+        raise ValueError(f"batch_dims = {batch_dims} must be less than rank(indices) = {rank}, which must be known.")
+    with indices.graph.name_scope(name or "GatherNd") as scope:
+        sizes = raw.Shape(indices)
+        one = raw.ConcatV2([sizes[:-1], ints(1)], 0)
+        lead = []
+        for i in range(batch_dims):
+            along = np.array([-1 if k == i else 1 for k in range(rank)], np.int32)
+            counted = raw.Cast(raw.Range(0, sizes[i], 1), DstT=indices.dtype.base_dtype)
+            lead.append(raw.BroadcastTo(raw.Reshape(counted, along), one))
+        return raw.GatherNd(params, raw.ConcatV2([*lead, indices], -1), name=scope)
 
 
 def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Tensor:
@@ -126,15 +146,12 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) 
 
 
 def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
-    """gather along the last axis of `indices`, for each entry of the axes before. Their shape must be known."""
-    params = convert_to_tensor(params)
+    """gather along the last axis of `indices`, for each entry of the axes before. Their rank must be known."""
     indices = convert_to_tensor(indices)
-    known = full_dims(indices)
-    if known is None:
-        raise ValueError("batch_gather needs indices of known shape; give them one with set_shape.")
-    grid = np.meshgrid(*(np.arange(d) for d in known), indexing="ij")[:-1]
-    lead = [convert_to_tensor(g.astype(indices.dtype.np_dtype)) for g in grid]
-    return raw.GatherNd(params, raw.Pack([*lead, indices], axis=-1), name=name)
+    rank = indices.shape.ndims
+    if rank is None:
+        raise ValueError("batch_gather needs indices of known rank; give them one with set_shape.")
+    return raw.GatherV2(params, indices, rank - 1, batch_dims=rank - 1, name=name)
 
 
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
@@ -211,6 +228,8 @@ def pad(
         paddings = np.asarray(paddings, np.int32) if not _has_tensor(paddings) else convert_to_tensor(paddings)
     tensor = convert_to_tensor(tensor)
     if mode == "CONSTANT":
+        if tensor.dtype.base_dtype is dtypes.string and constant_values == 0:
+            constant_values = ""
         return raw.PadV2(
             tensor, paddings, convert_to_tensor(constant_values, dtype=tensor.dtype.base_dtype), name=name or "Pad"
         )
@@ -249,7 +268,10 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool_, n
         if maxlen is None:
             known = dims(lengths)
             axes = raw.Range(0, raw.Rank(lengths), 1) if known is None else np.arange(len(known), dtype=np.int32)
+            value = constant_value(lengths)
             maxlen = raw.Maximum(raw.Max(lengths, axes), convert_to_tensor(0, dtype=lengths.dtype.base_dtype))
+            if value is not None:
+                maxlen = max(0, *np.ravel(value).tolist())
         maxlen = convert_to_tensor(maxlen, dtype=lengths.dtype.base_dtype)
         zero, one = (convert_to_tensor(v, dtype=lengths.dtype.base_dtype) for v in (0, 1))
         mask = raw.Less(raw.Range(zero, maxlen, one), raw.ExpandDims(lengths, -1))

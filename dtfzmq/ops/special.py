@@ -192,7 +192,7 @@ _i1e = _unary("BesselI1e", "i1e", _i1e_grad, _ONE)
 
 
 def _binary(name: str, inputs: str, grad: Any, samples: list[Sample], **how: Any) -> Any:
-    return op(name, f"{inputs} -> z: E", shape=broadcast, grad=grad, samples=samples, **how)
+    return op(name, f"{inputs} -> z: {inputs[-1]}", shape=broadcast, grad=grad, samples=samples, **how)
 
 
 _polygamma = _binary(
@@ -213,10 +213,10 @@ _betainc = _binary(
     "Betainc", "a: E, b: E, x: E", _betainc_grad, [Sample(pos(2, 3), pos(3, seed=1), pos(2, 3, lo=0.1, hi=0.9))],
     make=_kernel("betainc", invalid=lambda a, b, x: np.less_equal(a, 0) | np.less_equal(b, 0)),
 )  # fmt: skip
-_xlogy = _binary("Xlogy", "x: E, y: E", _xlogy_grad, _TWO, kernel=_zero_where(lambda x, y: x * np.log(y), 0))
-_xlog1py = _binary("Xlog1py", "x: E, y: E", _xlog1py_grad, _TWO, kernel=_zero_where(lambda x, y: x * np.log1p(y), 0))
-_xdivy = _binary("Xdivy", "x: E, y: E", _xdivy_grad, _TWO, kernel=_zero_where(np.divide, 0))
-_mul_no_nan = _binary("MulNoNan", "x: E, y: E", _no_nan_grad, _TWO, kernel=_zero_where(np.multiply, 1))
+_xlogy = _binary("Xlogy", "x: F, y: F", _xlogy_grad, _TWO, kernel=_zero_where(lambda x, y: x * np.log(y), 0))
+_xlog1py = _binary("Xlog1py", "x: F, y: F", _xlog1py_grad, _TWO, kernel=_zero_where(lambda x, y: x * np.log1p(y), 0))
+_xdivy = _binary("Xdivy", "x: F, y: F", _xdivy_grad, _TWO, kernel=_zero_where(np.divide, 0))
+_mul_no_nan = _binary("MulNoNan", "x: F, y: F", _no_nan_grad, _TWO, kernel=_zero_where(np.multiply, 1))
 
 
 def _next_after_grad(n: Any, g: Tensor) -> tuple[Tensor, Tensor]:

@@ -149,5 +149,5 @@ def test_blocks_move_and_come_back():
         assert values[2].shape == (12, 3, 3, 3)
         np.testing.assert_array_equal(values[2][0, 1:, :2], x[0, 1::2, ::3])  # the padding came first
         padded, crops = blocks.required_space_to_batch_paddings([5, 7], [2, 3], [[1, 0], [0, 1]])
-        assert np.asarray(padded).tolist() == [[1, 0], [0, 2]]
-        assert np.asarray(crops).tolist() == [[0, 0], [0, 1]]
+        assert evaluate(padded).tolist() == [[1, 0], [0, 2]]
+        assert evaluate(crops).tolist() == [[0, 0], [0, 1]]
