@@ -25,6 +25,9 @@ from dtfzmq.wire.transport import BULK, CONTROL, Lane, Listener, Transport
 
 _log = logging.getLogger("dtfzmq")
 
+# So many names and addresses of links that were lost are remembered.
+_MAX_LOST = 1024
+
 
 class Clock(Protocol):
     """What the cores need of a loop; base.loop.Loop and the simulated one have it."""
@@ -210,13 +213,19 @@ class Endpoint:
         """Memory for a large tensor that comes. Raises MemoryError."""
         if nbytes <= self.settings.inline_limit:
             return aligned(nbytes)
-        if self._pool_timer is None:
-            self._pool_timer = self.loop.call_later(self.settings.pool_age, self._trim)
+        self.watch_memory()
         return self._pool.take(nbytes, self.loop.now())
 
+    def watch_memory(self) -> None:
+        """Memory is used that is let go of when it was not used for a while."""
+        if self._pool_timer is None:
+            self._pool_timer = self.loop.call_later(self.settings.pool_age, self._trim)
+
     def _trim(self) -> None:
+        self._pool_timer = None
         self._pool.trim(self.loop.now())
-        self._pool_timer = None if self._pool.empty else self.loop.call_later(self.settings.pool_age, self._trim)
+        if (self._segments is not None and self._segments.trim()) or not self._pool.empty:
+            self.watch_memory()
 
     def owe(self, link: Link) -> None:
         """A link has something to acknowledge; soon, if nothing else goes out before."""
@@ -254,6 +263,8 @@ class Endpoint:
 
     def link_lost(self, link: Link) -> None:
         """A link is no more: forget it."""
+        if link.error is not None and not link.error.origin:
+            link.error.origin = self.me.name  # not the task that is lost says so
         for target in [key for key, found in self._targets.items() if found is link]:
             self._lost[str(target)] = None
         tables: tuple[dict[Any, Link], ...] = (self._named, self._unnamed, self._targets)
@@ -266,6 +277,8 @@ class Endpoint:
             self._lost[link.name] = None
         elif link.addresses:
             self._lost[str(tuple(link.addresses))] = None
+        if len(self._lost) > _MAX_LOST:
+            del self._lost[next(iter(self._lost))]
 
     def adopt(self, link: Link, who: Who) -> bool:
         """A link learned who its peer is. False if the link was refused for it, and lost."""
@@ -336,6 +349,11 @@ class Endpoint:
                     None, None, f"{self.me.title()} had given the link up, since it was down for too long."
                 )
             )
+            return
+        sent = 0 if link is None else link.outbox.number
+        if said.received > sent:
+            text = f"{who.title()} says that it received message {said.received}, and {sent} is the last that was sent."
+            channel.refuse(errors.InvalidArgumentError(None, None, text))
             return
         if channel.kind == BULK and (link is None or not link.their_generation):
             channel.refuse(errors.FailedPreconditionError(None, None, "The control lane comes first."))

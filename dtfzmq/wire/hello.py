@@ -8,8 +8,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from dtfzmq.base import errors
-from dtfzmq.wire.message import message
+from dtfzmq.base import errors, names
+from dtfzmq.wire.message import WireError, message
 
 #: Changes when two versions could misunderstand each other.
 PROTOCOL = 1
@@ -106,6 +106,21 @@ def who_from_wire(data: Mapping[str, object]) -> Who:
         nonce=text("nonce"),
         version=text("version"),
     )
+
+
+def check(said: Hello | Welcome, who: Who) -> None:
+    """Raise WireError for what no process says of itself: numbers out of range, a name that is no task's."""
+    if not who.incarnation or said.generation < 1 or said.received < 0:
+        raise WireError("a hello whose numbers are out of range")
+    if isinstance(said, Hello) and (said.lane not in (0, 1) or said.stream < 0 or said.your_generation < 0):
+        raise WireError("a hello whose numbers are out of range")
+    if who.name:
+        try:
+            canonical = names.task_name(*names.job_and_index(who.name)) == who.name
+        except ValueError:
+            canonical = False
+        if not canonical:
+            raise WireError(f"a hello of {who.name!r:.60}, which is no task's name")
 
 
 def judge(hello: Hello, them: Who, me: Who, cluster: Cluster) -> errors.OpError | None:

@@ -136,11 +136,13 @@ class Channel:
             said = _message(header, hello.Hello)
             self.kind = said.lane
             self._who = hello.who_from_wire(said.me)
+            hello.check(said, self._who)
             self._endpoint.on_hello(self, said, self._who)
             return
         if kind == frames.WELCOME:
             welcome = _message(header, hello.Welcome)
             who = hello.who_from_wire(welcome.me)
+            hello.check(welcome, who)
             if self.link.welcome(self, who, welcome.generation):
                 self._go_live(who, welcome.received)
         elif kind == frames.REFUSED:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import zmq
 
-from dtfzmq.wire import codec, frames, zmqnet
+from dtfzmq.base import errors
+from dtfzmq.wire import codec, frames, hello, zmqnet
 from dtfzmq.wire.connections import Connections
 from dtfzmq.wire.settings import LinkSettings
 from tests.kit.peer import Answering, CountMe
@@ -63,6 +64,48 @@ def test_a_connection_that_says_no_hello_is_ended(server: Client, said: bytes | 
     assert stranger.is_cut_off()
     assert server.wait_for(lambda: not server.endpoint.channels), "and nothing is kept of it"
     stranger.close()
+
+
+def greeting(**changed: Any) -> bytes:
+    """A hello of a client, but for what is changed of it."""
+    me = hello.who_to_wire(hello.Who(**{"name": "", "incarnation": 77, **changed.pop("me", {})}))
+    said = {"protocol": hello.PROTOCOL, "me": me, "lane": 0, "stream": 1, "wanted": "", "wanted_incarnation": 0}
+    said |= {"generation": 1, "your_generation": 0, "received": 0, "cluster": {}}
+    return codec.pack([frames.HELLO, codec.body(hello.Hello(**{**said, **changed}), codec.TensorWriter(False))])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{name: -1} for name in ("lane", "generation", "received", "stream", "your_generation")]
+    + [{"lane": 2}, {"me": {"incarnation": 0}}]
+    + [{"me": {"name": name}} for name in ("ps", "/job:ps", "/job:ps/task:0", TASK + "/device:CPU:0", "\0;;")],
+    ids=str,
+)
+def test_a_hello_that_nobody_says(server: Client, changed: dict[str, Any]) -> None:
+    stranger = Stranger(server)
+    stranger.sock.send(greeting(**changed))
+    assert stranger.sock.poll(5000) and stranger.sock.recv() == b"", "it is told that its lane is closed"
+    assert not server.endpoint.channels and not server.endpoint.links()
+    stranger.close()
+
+
+def test_a_hello_that_knows_of_messages_that_were_never_sent(server: Client) -> None:
+    stranger = Stranger(server)
+    stranger.sock.send(greeting(received=5, me={"name": "/job:worker/replica:0/task:0"}))
+    assert stranger.sock.poll(5000)
+    kind, said = codec.unpack(stranger.sock.recv())
+    refused = codec.message(said, codec.TensorReader((), False, 0))
+    assert kind == frames.REFUSED and "received message 5, and 0 is the last" in refused.reason
+    assert refused.code == errors.INVALID_ARGUMENT
+    assert server.wait_for(lambda: not server.endpoint.channels) and not server.endpoint.links()
+    stranger.close()
+
+
+def test_lost_links_are_remembered_within_bounds(server: Client) -> None:
+    with server.loop.held():
+        for index in range(3000):
+            server.endpoint.link(f"/job:worker/replica:0/task:{index}").close()
+        assert len(server.endpoint._lost) <= 1024
 
 
 def test_links_outlast_the_time_for_a_hello(server: Client) -> None:
