@@ -35,6 +35,10 @@ def ask(targets: list[str], message: Any, timeout: float) -> list[Any]:
                 found.append(connection.loop.wait(answer, max(0.0, deadline - clock.now())))
             except errors.OpError as error:
                 found.append(error)
+                if not answer.done:
+                    with connection.loop.held():
+                        text = f"No answer within {timeout:g} s{connection.trouble()}."
+                    found[-1] = errors.DeadlineExceededError(None, None, text)
     finally:
         for connection in connections:
             connection.close()

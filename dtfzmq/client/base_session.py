@@ -205,9 +205,12 @@ class BaseSession:
 
     def _late(self, timeout: float) -> errors.OpError:
         where = self._target or "the session's own master"
-        return errors.DeadlineExceededError(
-            None, None, f"Deadline Exceeded: {where} did not answer within {timeout:g} s; the step was cancelled."
-        )
+        text = f"{where} did not answer within {timeout:g} s{self._trouble()}; the step was cancelled."
+        return errors.DeadlineExceededError(None, None, f"Deadline Exceeded: {text}")
+
+    def _trouble(self) -> str:
+        with self._loop.held():
+            return self._connection.trouble()
 
     def _explained(self, error: errors.OpError) -> errors.OpError:
         """The error with the op of this graph that failed, if it names one."""
@@ -246,7 +249,7 @@ class BaseSession:
                 None,
                 None,
                 f"Deadline Exceeded: {self._target or 'the master'} did not answer a "
-                f"{type(message).__name__} within {timeout:g} s.",
+                f"{type(message).__name__} within {timeout:g} s{self._trouble()}.",
             ) from None
 
     def _send_graph(self, timeout: float) -> None:

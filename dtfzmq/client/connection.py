@@ -51,6 +51,9 @@ class Connection(Protocol):
     def abandon(self, answer: Answer, farewell: Any) -> None:
         """Nobody waits for `answer` any more: the master hears of it, by `farewell` where there is no link."""
 
+    def trouble(self) -> str:
+        """Why the master cannot be reached now, in brackets after a space; "" if it can. On the baton."""
+
     def drop(self, answer: Answer, late: Callable[[Any], None] | None) -> None:
         """Nobody waits for `answer` any more: a request that was not sent is not; `late` gets the reply to another."""
 
@@ -79,6 +82,10 @@ class LocalConnection:
     def abandon(self, answer: Answer, farewell: Any) -> None:
         """See Connection."""
         self._handle(None, farewell, Answer())
+
+    def trouble(self) -> str:
+        """See Connection."""
+        return ""
 
     def drop(self, answer: Answer, late: Callable[[Any], None] | None) -> None:
         """See Connection."""
@@ -128,6 +135,11 @@ class LinkConnection:
         """See Connection. The end of the call is what the master hears; no byte of the feeds is lent any more."""
         if answer.call is not None:
             answer.call.cancel()
+
+    def trouble(self) -> str:
+        """See Connection."""
+        link = self._link()
+        return "" if link.state == UP else f" ({link.reason()})"
 
     def drop(self, answer: Answer, late: Callable[[Any], None] | None) -> None:
         """See Connection."""

@@ -52,8 +52,9 @@ class Planning:
         self.master = master
         self.session = session
         self.plan = plan
-        #: Tasks that are waited for now, and for what; for the text of a deadline.
+        #: Tasks whose part is being registered, or that are to be met before; for the text of a deadline.
         self.silent: set[str] = set()
+        self._meeting: list[str] = []
         self._parts: list[PlanPart] = []
 
     def start(self) -> None:
@@ -91,7 +92,8 @@ class Planning:
 
     def late(self, timeout: float) -> errors.OpError:
         """The error of a run whose time ran out while it waited for this."""
-        where = ", ".join(self.master.peers.where(task) for task in sorted(self.silent))
+        silent = self.silent or {task for task in self._meeting if self.master.peers.met(task) is None}
+        where = ", ".join(self.master.peers.where(task) for task in sorted(silent))
         waits = f"still waiting for {where}" if where else "still planning the step"
         return errors.DeadlineExceededError(None, None, f"Operation timed out after {timeout:.3g} s, {waits}.")
 
@@ -145,7 +147,7 @@ class Planning:
         """Placement needs to know all devices of some tasks."""
 
         def met(error: BaseException | None) -> None:
-            self.silent = set()
+            self._meeting = []
             if error is not None:
                 self._fail(errors.wrap(error))
                 return
@@ -156,14 +158,14 @@ class Planning:
                 self.session.table.learn(task, [device[0] for device in known[1]])
             self.start()
 
-        self.silent = set(tasks)
+        self._meeting = tasks
         self.master.peers.contact(tasks, self._safe(met))
 
     def _meet(self, pruned: Pruned, tasks: list[str]) -> None:
         """Meet the tasks that own nodes of the step, and no others."""
 
         def met(error: BaseException | None) -> None:
-            self.silent = set()
+            self._meeting = []
             if error is not None:
                 self._fail(errors.wrap(error))
                 return
@@ -175,7 +177,7 @@ class Planning:
                 return
             self._cut(pruned, tasks)
 
-        self.silent = set(tasks) - {self.master.peers.me}
+        self._meeting = tasks
         self.master.peers.contact(tasks, self._safe(met), self.session.tasks)
 
     def _cut(self, pruned: Pruned, tasks: list[str]) -> None:

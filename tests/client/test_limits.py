@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -43,6 +45,57 @@ def test_attempts_that_ran_out_of_time_leave_no_session_behind() -> None:
     session.close()
     assert len(server.core.master.sessions) == 0
     server.stop()
+    held.close()
+
+
+@contextlib.contextmanager
+def web_server() -> Iterator[int]:
+    """A program of another kind; yields its port."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    serving = threading.Thread(target=serve)
+    serving.start()
+    yield listener.getsockname()[1]
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    serving.join(10)
+
+
+def test_a_target_that_cannot_be_reached_is_named_with_the_reason() -> None:
+    x = tf.constant(2.0) * 3.0
+    held = HeldPorts(1)
+    with web_server() as port:
+        for address, reason in (
+            (f"127.0.0.1:{held.ports[0]}", "connection refused"),
+            ("no.such.host.invalid:2222", "the host name no.such.host.invalid is not known"),
+            (f"127.0.0.1:{port}", "ZeroMQ|the connection ended"),
+        ):
+            with tf.Session(f"zmq://{address}", config=config(operation_timeout_in_ms=300)) as session:
+                with pytest.raises(tf.errors.DeadlineExceededError, match=f"{address}.*({reason})"):
+                    session.run(x)
+    held.close()
+
+
+def test_a_run_that_is_late_names_the_tasks_that_are_missing_and_no_others() -> None:
+    held = HeldPorts(3)
+    spec = {"worker": [f"127.0.0.1:{port}" for port in held.ports]}
+    first, second = (tf.train.Server(spec, job_name="worker", task_index=index) for index in (0, 1))
+    total = tf.constant(0.0)
+    for index in range(3):
+        with tf.device(f"/job:worker/task:{index}"):
+            total = total + 1.0
+    with tf.Session(first.target, config=tf.ConfigProto(operation_timeout_in_ms=300)) as session:
+        with pytest.raises(tf.errors.DeadlineExceededError, match="waiting for /job:worker/replica:0/task:2 at [^,]*$"):
+            session.run(total)
+    second.stop()
+    first.stop()
     held.close()
 
 
