@@ -50,11 +50,16 @@ def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
 
 
 def test_each_task_gets_its_place_in_the_cluster_and_its_name_before_each_line(launch: Launcher) -> None:
+    # The end of the workers is the end of all, so they wait until each ps has printed its lines.
     program = """
-        import json, os, sys
+        import json, os, pathlib, sys, time
         print(os.environ["TF_CONFIG"])
         print(*sys.argv[1:])
-        print("no end", end="")
+        print("no end", end="", flush=True)
+        if sys.argv[3].startswith("ps"):
+            pathlib.Path(sys.argv[3]).touch()
+        while not (pathlib.Path("ps0").exists() and pathlib.Path("ps1").exists()):
+            time.sleep(0.01)
     """
     arguments = ["{ps_hosts}", "--hosts={worker_hosts}", "{job_name}{task_index}", "{target}", "{else}"]
     code, out = finished(launch(program, "--ps 2 --workers 2 --ps-runs script", *arguments))

@@ -72,8 +72,10 @@ class Task:
         self.process.wait(10)
 
     def freeze(self) -> None:
-        """SIGSTOP: alive for the kernel, silent for its peers."""
+        """SIGSTOP: alive for the kernel, silent for its peers. Every thread of it stands still when this returns."""
         self.send(signal.SIGSTOP)
+        threads = Path(f"/proc/{self.process.pid}/task")
+        wait_for(lambda: all(_state(thread) in "Tt" for thread in threads.iterdir()), 10, f"{self.name} standing still")
 
     def thaw(self) -> None:
         """SIGCONT."""
@@ -104,6 +106,11 @@ class Task:
         except ProcessLookupError:
             pass
         self.process.wait(10)
+
+
+def _state(thread: Path) -> str:
+    """The letter by which /proc tells what a thread does."""
+    return (thread / "stat").read_text().rpartition(")")[2].split()[0]
 
 
 class Cluster:
