@@ -193,7 +193,8 @@ class VariableCell:
                 value.flags.writeable = True
                 return value
             self._value = value
-        spare, self._spare = self._spare, value if type(value) is np.ndarray else None
+        alike = type(value) is np.ndarray and value.shape == shape and value.dtype == dtype
+        spare, self._spare = self._spare, value if alike else None
         del value
         if spare is not None and spare.shape == shape and spare.dtype == dtype and sys.getrefcount(spare) == _UNSHARED:
             spare.flags.writeable = True

@@ -295,7 +295,8 @@ class _Compiler:
             dies = value.last == i and value.segment == segment and not value.fixed
             if node_reads(nodes[s], out) and not wanted(position):
                 temporary = self._from_pool(segment)
-                out_code.append((code.UNARY, _read, slot, None, temporary, None, f"{node.name}"))
+                reader = nodes[s] if node.op == "_Retval" else node  # an error names an operation of the graph
+                out_code.append((code.UNARY, _read, slot, None, temporary, None, reader.name))
                 ins.append(temporary)
                 dying[position] = temporary
                 continue

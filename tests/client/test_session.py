@@ -98,8 +98,9 @@ def test_unfed_placeholder_names_itself(session):
 def test_uninitialized_variable(session):
     sess = session()
     v = tf.Variable(1.0, name=unique("cold"))
-    with pytest.raises(tf.errors.FailedPreconditionError, match="Attempting to use uninitialized value"):
+    with pytest.raises(tf.errors.FailedPreconditionError, match="Attempting to use uninitialized value") as caught:
         sess.run(v)
+    assert caught.value.op is v.op, "not what takes the value out of its part"
 
 
 def test_errors_before_anything_is_sent(session):

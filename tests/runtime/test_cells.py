@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,15 @@ def test_update_writes_in_place_only_without_a_lease() -> None:
     del lease
     v.update(np.add, np.ones(3, np.float32))
     assert v.read().tolist() == [4, 5, 6]
+
+
+def test_what_is_of_another_shape_is_let_go_of() -> None:
+    v = cell(np.zeros(1000))
+    lease = v.read()
+    large = weakref.ref(lease)
+    v.assign(np.ones(3, np.float32), validate_shape=False)  # the large array is leased, so it is not written
+    del lease
+    assert large() is None, "it cannot be written again: nothing of that shape comes"
 
 
 def test_a_view_and_a_memoryview_are_leases() -> None:
