@@ -2,7 +2,10 @@
 
     dtfzmq run --ps 2 --workers 1 --workers-run serve -- python examples/remote_client.py --target {target}
 
-or three shells with `dtfzmq serve`, as the README shows, and `--target zmq://localhost:2224` in a fourth.
+or three shells with `dtfzmq serve`, as the README shows, but with this cluster, and the client in a fourth:
+
+    --cluster "ps=localhost:2222,localhost:2223;worker=localhost:2224"
+    python examples/remote_client.py --target zmq://localhost:2224
 """
 
 import argparse
