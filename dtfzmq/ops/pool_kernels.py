@@ -1,21 +1,24 @@
 """Pooling over numpy arrays: windows over any axes, so that the layout of channels does not matter.
 
 A window's maximum or sum is taken one axis after the other, over slices that run along long rows of memory; no array
-is padded, since each slice covers just the places of the window where that offset is inside.
+is padded, since each slice covers just the places of the window where that offset is inside. The ways back through
+small windows that overlap are in pool_grid.
 
-Measured on [32, 28, 28, 16], one thread against TensorFlow's two: 2x2 windows side by side, maximum 0.23 ms (0.13 to
-0.2), with its gradient 0.9 ms (0.25 to 0.44), average with gradient 0.5 ms (0.3 to 0.45). Overlapping 3x3 windows by 2:
-0.4 ms (0.13 to 0.18), with gradient 2.8 ms (0.3 to 0.4): numpy has no loop that finds a window's first maximum.
+numpy has no loop that finds a window's first maximum, and its loops over the 16 channels of a pixel cost as much as
+those over ten times as many elements: `benchmarks/kernels.py` shows what is left to TensorFlow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from dtfzmq.ops.parallel import split
+from dtfzmq.ops.pool_grid import Grid, routed, spread_out
 from dtfzmq.ops.windows import Axis
 
 Array = Any
@@ -69,6 +72,13 @@ def _moving(axes: Sequence[Axis]) -> list[tuple[int, Axis]]:
     return [(i, a) for i, a in enumerate(axes) if a.window > 1 or a.stride > 1 or a.out != a.size or a.before]
 
 
+def _grid(axes: Sequence[Axis], size: int) -> Grid | None:
+    """How pool_grid sees a pooling over an array of so many elements; None if it is not for it."""
+    moving = _moving(axes)
+    few = moving and size and prod(a.window for _, a in moving) <= 25 and prod(a.stride for _, a in moving) <= 9
+    return Grid(axes, moving[0][0], moving[-1][0]) if few else None
+
+
 def maximum(x: Array, axes: Sequence[Axis]) -> Array:
     """The largest element of each window."""
     out = x
@@ -106,12 +116,18 @@ def average(x: Array, axes: Sequence[Axis]) -> Array:
 def average_gradient(g: Array, axes: Sequence[Axis]) -> Array:
     """What each element gives to the means."""
     out = g * counts(axes, g.dtype)
-    for i, a in _moving(axes):
-        shape = (*out.shape[:i], a.size, *out.shape[i + 1 :])
-        if a.window == a.stride and a.before == 0 and a.out * a.stride == a.size:
+    moving = _moving(axes)
+    if all(_tiles(a) for _, a in moving):
+        for i, a in reversed(moving):
             out = np.repeat(out, a.window, i)
-            continue
-        wider = np.zeros(shape, g.dtype)
+        return out
+    grid = _grid(axes, g.size)
+    if grid is not None:
+        wider = np.empty([a.size for a in axes], g.dtype)
+        spread_out(out, grid, wider)
+        return wider
+    for i, a in moving:
+        wider = np.zeros((*out.shape[:i], a.size, *out.shape[i + 1 :]), g.dtype)
         for offset in range(a.window):
             to, source = _reach(a, offset)
             wider[_along(i, source)] += out[_along(i, to)]
@@ -137,8 +153,14 @@ def maximum_gradient(x: Array, y: Array, g: Array, axes: Sequence[Axis]) -> Arra
     The way back through maxima taken along the last axis first: each step looks at the offsets along one axis alone.
     """
     moving = _moving(axes)
-    if moving and x.size and all(_tiles(a) for _, a in moving):
+    if moving and x.size and y.size and all(_tiles(a) for _, a in moving):
         return _tiled_gradient(x, y, g, axes, [i for i, _ in moving])
+    grid = _grid(axes, x.size) if x.dtype.kind == "f" and y.size else None
+    if grid is not None:
+        out = np.empty(x.shape, g.dtype)
+        x, y, g = (np.ascontiguousarray(one) for one in (x, y, g))
+        routed(x, y, g, grid, out)
+        return out
     steps = [x]  # the maxima along ever more axes
     for i, a in reversed(moving[1:]):
         steps.append(_reduced(steps[-1], i, a, np.maximum, lowest(x.dtype)))
@@ -170,16 +192,28 @@ def _routed(x: Array, y: Array, g: Array, i: int, a: Axis) -> Array:
 
 def _tiled_gradient(x: Array, y: Array, g: Array, axes: Sequence[Axis], moving: Sequence[int]) -> Array:
     """The same when windows lie side by side: over one copy in the order of offsets, without sums."""
-    parts = np.ascontiguousarray(_split(np.ascontiguousarray(x), axes, moving))
-    offsets = parts.shape[: len(moving)]
-    mine = parts.reshape(-1, y.size) == np.ascontiguousarray(y).reshape(-1)
-    left = ~mine[0]
-    for k in range(1, len(mine)):
-        mine[k] &= left
-        if k < len(mine) - 1:
-            left &= ~mine[k]
+    x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
     out = np.empty(x.shape, g.dtype)
-    np.multiply(mine.reshape(*offsets, *y.shape), g, out=_split(out, axes, moving))
+
+    def part(entries: slice) -> None:
+        top = y[entries]
+        ours = list(axes)
+        if moving[0]:
+            ours[0] = axes[0]._replace(size=len(top), out=len(top))
+        parts = np.ascontiguousarray(_split(x[entries], ours, moving))
+        offsets = parts.shape[: len(moving)]
+        mine = parts.reshape(-1, top.size) == top.reshape(-1)
+        left = ~mine[0]
+        for k in range(1, len(mine)):
+            mine[k] &= left
+            if k < len(mine) - 1:
+                left &= ~mine[k]
+        np.multiply(mine.reshape(*offsets, *top.shape), g[entries], out=_split(out[entries], ours, moving))
+
+    if moving[0] == 0:
+        part(slice(None))
+    else:
+        split(len(x), 1.6 * x.size, part)
     return out
 
 

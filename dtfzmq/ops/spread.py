@@ -30,15 +30,19 @@ class Spread:
     """`count` entries [sizes..., channels] with their padding: element p of an axis with stride s is number p // s of
     array p % s. Slices along all axes but the first of space run over whole rows of memory, whatever the strides.
 
-    The padding is zeros.
+    The padding is zeros, or `fill`.
     """
 
-    def __init__(self, count: int, axes: Sequence[Axis], channels: int, dtype: Any) -> None:
+    def __init__(self, count: int, axes: Sequence[Axis], channels: int, dtype: Any, fill: Any = 0) -> None:
         self.axes = axes
         self.count = count
         self.channels = channels
         sizes = [-(-(a.before + a.size + a.after) // a.stride) for a in axes]
-        self.array = scratch.zeros((*(a.stride for a in axes), count, *sizes, channels), dtype)
+        self.array = scratch.empty((*(a.stride for a in axes), count, *sizes, channels), dtype)
+        self.array[...] = fill
+        self.flat = self.array.reshape((*self.array.shape[: len(axes)], -1))
+        # How far apart in `flat` two elements that follow each other along an axis are.
+        self.steps = [step // self.array.itemsize for step in self.array.strides[len(axes) + 1 : -1]]
 
     def clear(self) -> None:
         """Zeros everywhere."""
@@ -73,6 +77,21 @@ class Spread:
             remainders.append(remainder)
             own.append(slice(number, number + a.out))
         return self.array[tuple(remainders)][tuple(own)]
+
+    def line(self, place: Sequence[int], length: int) -> Array:
+        """`at` of all entries as one run of memory: element p is what the window at element p of an array like those
+        of this meets, where there is a window at p, and anything elsewhere."""
+        remainders, start = [], 0
+        for a, p, step in zip(self.axes, place, self.steps):
+            number, remainder = divmod(p * a.dilation, a.stride)
+            remainders.append(remainder)
+            start += number * step
+        return self.flat[tuple(remainders)][start : start + length]
+
+    def reach(self) -> int:
+        """How far into an array windows begin: the length for `line`."""
+        last = sum((a.extent - 1) // a.stride * step for a, step in zip(self.axes, self.steps))
+        return int(self.flat.shape[-1]) - last
 
     def taps(self, count: int) -> Iterator[Taps]:
         """The windows of the first `count` entries, array by array."""

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from dtfzmq.ops import conv_kernels, parallel, windows
+from dtfzmq.ops import conv_kernels, depthwise_kernels, parallel, pool_grid, pool_kernels, windows
 
 
 @pytest.fixture
@@ -62,4 +62,30 @@ def test_convolutions_are_the_same_in_parts(helpers, monkeypatch):
         assert helpers.pool is not None
         helpers.count = 1
         for a, b in zip(several, all_three()):
+            np.testing.assert_allclose(a, b, atol=1e-12)
+
+
+def test_depthwise_convolutions_and_pooling_are_the_same_in_parts(helpers, monkeypatch):
+    for module in (depthwise_kernels, pool_grid, pool_kernels):
+        monkeypatch.setattr(module, "split", lambda size, work, fn: parallel.split(size, 1e9, fn))
+    for module in (depthwise_kernels, pool_grid):
+        monkeypatch.setattr(module, "_BLOCK", 1000)  # an entry or two
+    rng = np.random.default_rng(2)
+    x, w = rng.standard_normal((7, 6, 5, 2)), rng.standard_normal((3, 2, 2, 2))
+    for stride, window in ((1, 3), (2, 3), (2, 2), (3, 2)):
+        axes = [windows.axis(size, window, stride, 1, "SAME") for size in (6, 5)]
+        filters = w[:window, :window] if window == 2 else np.repeat(w, 2, 1)[:, :3]
+        all_axes = [windows.axis(7, 1, 1, 1, "SAME"), *axes, windows.axis(2, 1, 1, 1, "SAME")]
+
+        def every(axes=axes, all_axes=all_axes, filters=filters):
+            y = depthwise_kernels.forward(x, filters, axes)
+            top = pool_kernels.maximum(x, all_axes)
+            yield from (y, depthwise_kernels.input_gradient(y, filters, axes))
+            yield from (depthwise_kernels.filter_gradient(x, y, axes), pool_kernels.average_gradient(top, all_axes))
+            yield pool_kernels.maximum_gradient(x, top, top, all_axes)
+
+        helpers.count = 3
+        several = list(every())
+        helpers.count = 1
+        for a, b in zip(several, every()):
             np.testing.assert_allclose(a, b, atol=1e-12)
