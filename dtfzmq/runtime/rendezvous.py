@@ -19,8 +19,8 @@ from dtfzmq.wire.settings import LinkSettings
 Deliver = Callable[[Any, "errors.OpError | None"], None]
 OnFail = Callable[[errors.OpError], None]
 
-# What an announcement is counted as while it is parked.
-_OFFER_BYTES = 512
+# What anything parked is counted as, with its place in the tables, beside its bytes and those of its key.
+_PARKED_BYTES = 512
 _HEX = re.compile(r"[0-9a-fA-F]{1,16}\Z")
 _FRAME = re.compile(r"\d+:\d+\Z")
 
@@ -292,7 +292,7 @@ class Rendezvous:
         elif step in self._tombs:
             self._dropped += 1
         else:
-            self._park(step, key, value, None, int(getattr(value, "nbytes", 0)) + 64)
+            self._park(step, key, value, None, int(getattr(value, "nbytes", 0)))
 
     def announced(self, step: int, key: str, offer: Offered) -> None:
         """A large tensor is to be had from another task."""
@@ -303,7 +303,7 @@ class Rendezvous:
             self._dropped += 1
             offer.refuse("the step is over", True)
         else:
-            self._park(step, key, None, offer, _OFFER_BYTES)
+            self._park(step, key, None, offer, 0)
 
     def _park(self, step: int, key: str, value: Any, offer: Offered | None, nbytes: int) -> None:
         parked = self._parked.get(step)
@@ -311,6 +311,7 @@ class Rendezvous:
             parked = self._parked[step] = _Parked(self._loop.now())
             self._tick()
         parked.items.append((key, value, offer))
+        nbytes += _PARKED_BYTES + len(key)
         parked.nbytes += nbytes
         self._parked_bytes += nbytes
         while self._parked_bytes > self._settings.park_bytes and self._parked:

@@ -215,6 +215,14 @@ def test_parking_is_bounded_in_bytes_and_the_oldest_go_first(meet: Rendezvous) -
     assert meet.open(5).counts() == (1, 0, 0)
 
 
+def test_what_has_no_bytes_takes_room_too(meet: Rendezvous) -> None:
+    for step in range(1, 100):
+        meet.arrived(step, KEY, np.zeros(0, np.uint8))
+    assert meet.statistics().parked < 20
+    meet.arrived(200, f"{KEY}{'x' * 20_000}", np.zeros(0, np.uint8))
+    assert meet.statistics().parked == 0, "a key has bytes"
+
+
 def test_tombstones_are_bounded_in_age(meet: Rendezvous, loop: SimLoop) -> None:
     for step in range(100):
         meet.open(step)
