@@ -113,6 +113,7 @@ def _classes(rows: int, classes: int) -> list[Case]:
 
 
 CASES = [
+    Case("a number handed on: a quarter of a step", "Identity", {"input": _floats()}),
     *_conv("conv 3x3, 16 to 32", _IMAGE, (3, 3, _IN, _OUT)),
     *_conv("conv 3x3 by 2, 16 to 32", _IMAGE, (3, 3, _IN, _OUT), 2),
     *_conv("conv 1x1, 16 to 32", _IMAGE, (1, 1, _IN, _OUT)),

@@ -12,6 +12,7 @@ from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.shape_rules import broadcast, same
 from dtfzmq.graph.static import full_dims
+from dtfzmq.ops import softmax_kernels
 from dtfzmq.ops.broadcasting import unbroadcast
 from dtfzmq.ops.elementwise import exp, sigmoid
 from dtfzmq.ops.raw import raw
@@ -130,22 +131,13 @@ _softsign_op = op(
 def _softmax(x: Array) -> Array:
     if x.ndim < 1:
         raise errors.InvalidArgumentError(None, None, "logits must have >= 1 dimension, got []")
-    if x.shape[-1] == 0:
-        return x.copy()
-    y = x - np.max(x, -1, keepdims=True)
-    np.exp(y, out=y)
-    y /= np.add.reduce(y, -1, dtype=y.dtype, keepdims=True)
-    return y
+    return softmax_kernels.softmax(x)
 
 
 def _log_softmax(x: Array) -> Array:
     if x.ndim < 1:
         raise errors.InvalidArgumentError(None, None, "logits must have >= 1 dimension, got []")
-    if x.shape[-1] == 0:
-        return x.copy()
-    y = x - np.max(x, -1, keepdims=True)
-    y -= np.log(np.add.reduce(np.exp(y), -1, dtype=y.dtype, keepdims=True))
-    return y
+    return softmax_kernels.log_softmax(x)
 
 
 _LAST = ints(-1)
@@ -186,11 +178,7 @@ def _xent(logits: Array, labels: Array) -> tuple[Array, Array]:
                 f"labels_size={list(labels.shape)}",
             )  # fmt: skip
         logits, labels = np.broadcast_arrays(logits, labels)
-    logs = _log_softmax(logits)
-    loss = -np.add.reduce(np.multiply(labels, logs), -1, dtype=logs.dtype)
-    backprop = np.exp(logs, out=logs)
-    backprop -= labels
-    return loss, backprop
+    return softmax_kernels.cross_entropy(logits, labels)
 
 
 def _logits_grad(n: Any, g_loss: Tensor | None, g_back: Tensor | None) -> Tensor | None:
@@ -251,12 +239,7 @@ def _sparse_xent(logits: Array, labels: Array) -> tuple[Array, Array]:
             f"Received a label value of {bad} which is outside the valid range of [0, {classes}).  "
             f"Label values: {' '.join(str(v) for v in labels[:20])}",
         )  # fmt: skip
-    logs = _log_softmax(logits)
-    rows = np.arange(len(labels))
-    loss = -logs[rows, labels]
-    backprop = np.exp(logs, out=logs)
-    backprop[rows, labels] -= logs.dtype.type(1)
-    return loss, backprop
+    return softmax_kernels.sparse_cross_entropy(logits, labels)
 
 
 def _sparse_xent_grad(n: Any, g_loss: Tensor | None, g_back: Tensor | None) -> tuple[Tensor | None, None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -38,10 +39,22 @@ def _bias_kernel(node: Any, env: Any) -> Any:
     return lambda x, b, out=None: np.add(x, _bias_view(b, x.ndim, True), out=out)
 
 
+def _sum_per_channel(g: Any) -> Any:
+    """The sum over all axes but the last, as a product with ones: BLAS takes a tenth of the time of a reduction."""
+    channels = g.shape[-1]
+    count = g.size // channels
+    times = math.gcd(count, 64)  # rows that hold the channels several times over are read faster
+    row = np.ones(count // times, g.dtype) @ g.reshape(count // times, times * channels)
+    return np.add.reduce(row.reshape(times, channels), 0, dtype=g.dtype)
+
+
 def _bias_grad_kernel(node: Any, env: Any) -> Any:
     first = node.attrs["data_format"] == "NCHW"
+    real = node.dtypes[0].is_floating and node.dtypes[0].size >= 4
 
     def back(g: Any) -> Any:
+        if real and not first and g.ndim > 1 and g.size and g.flags.c_contiguous:
+            return _sum_per_channel(g)
         axes = tuple(i for i in range(g.ndim) if i != (1 if first else g.ndim - 1))
         return np.add.reduce(g, axes, dtype=g.dtype)
 

@@ -1,0 +1,82 @@
+"""Softmax and cross-entropies over the last axis of numpy arrays, by blocks of rows that stay in the cache.
+
+The half types are computed in float32. One exponential is taken per element, for the loss and its derivative both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dtfzmq.ops import scratch, windows
+
+Array = Any
+_BLOCK = 1 << 18  # bytes of rows at a time
+
+
+def _blocks(x: Array, out: Array) -> Iterator[tuple[slice, Array]]:
+    """(rows, their part of `out` with x minus the largest of its row) over the rows of a matrix."""
+    for rows in scratch.runs(len(x), x[:1].nbytes, _BLOCK):
+        here = x[rows]
+        yield rows, np.subtract(here, np.maximum.reduce(here, -1, keepdims=True), out=out[rows])
+
+
+def softmax(x: Array) -> Array:
+    """exp(x) divided by its sum over the last axis."""
+    if not x.size:
+        return x.copy()
+    wide = windows.wide(x)
+    flat = wide.reshape(-1, x.shape[-1])
+    out = np.empty(flat.shape, wide.dtype)
+    for _, y in _blocks(flat, out):
+        np.exp(y, out=y)
+        y /= np.add.reduce(y, -1, keepdims=True)
+    return out.reshape(x.shape).astype(x.dtype, copy=False)
+
+
+def log_softmax(x: Array) -> Array:
+    """The logarithm of `softmax`."""
+    if not x.size:
+        return x.copy()
+    wide = windows.wide(x)
+    flat = wide.reshape(-1, x.shape[-1])
+    out = np.empty(flat.shape, wide.dtype)
+    for _, y in _blocks(flat, out):
+        y -= np.log(np.add.reduce(np.exp(y), -1, keepdims=True))
+    return out.reshape(x.shape).astype(x.dtype, copy=False)
+
+
+def cross_entropy(logits: Array, labels: Array) -> tuple[Array, Array]:
+    """(-sum(labels * log_softmax(logits)) per row, softmax(logits) - labels) of two matrices."""
+    wide, rights = windows.wide(logits), windows.wide(labels)
+    back = np.empty(wide.shape, wide.dtype)
+    loss = np.zeros(len(wide), wide.dtype)
+    if wide.size:
+        for rows, y in _blocks(wide, back):
+            right = rights[rows]
+            met = np.einsum("ij,ij->i", right, y)
+            np.exp(y, out=y)
+            total = np.add.reduce(y, -1, keepdims=True)
+            loss[rows] = np.log(total[:, 0]) * np.add.reduce(right, -1) - met
+            y /= total
+            y -= right
+    return loss.astype(logits.dtype, copy=False), back.astype(logits.dtype, copy=False)
+
+
+def sparse_cross_entropy(logits: Array, labels: Array) -> tuple[Array, Array]:
+    """`cross_entropy` with rows of labels that are 1 at the numbers given and 0 elsewhere. They must be in range."""
+    wide = windows.wide(logits)
+    back = np.empty(wide.shape, wide.dtype)
+    loss = np.zeros(len(wide), wide.dtype)
+    if wide.size:
+        for rows, y in _blocks(wide, back):
+            at = np.arange(len(y)), labels[rows]
+            met = y[at]
+            np.exp(y, out=y)
+            total = np.add.reduce(y, -1, keepdims=True)
+            loss[rows] = np.log(total[:, 0]) - met
+            y /= total
+            y[at] -= wide.dtype.type(1)
+    return loss.astype(logits.dtype, copy=False), back.astype(logits.dtype, copy=False)
