@@ -11,6 +11,7 @@ from typing import Any
 from dtfzmq.base import threads
 from dtfzmq.base.loop import Loop
 from dtfzmq.client.connection import LinkConnection
+from dtfzmq.cluster import resolvers
 from dtfzmq.wire.endpoint import Endpoint, Quiet
 from dtfzmq.wire.hello import Who
 from dtfzmq.wire.net import Network, process_loop
@@ -24,8 +25,9 @@ class _Client:
         self.loop: Loop = process_loop()
         self.loop.add_ref()
         me = Who("", random.SystemRandom().getrandbits(63) | 1, os.getpid(), socket.gethostname())
+        settings = resolvers.link_settings()
         with self.loop.held():
-            self.endpoint = Endpoint(self.loop, Network(self.loop), me, Quiet())
+            self.endpoint = Endpoint(self.loop, Network(self.loop, settings), me, Quiet(), settings)
 
     def close(self) -> None:
         with self.loop.held():

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from dtfzmq.base import errors, heap, names, threads
 from dtfzmq.base.loop import Loop
-from dtfzmq.cluster import blas, hosts
+from dtfzmq.cluster import blas, hosts, resolvers
 from dtfzmq.cluster.addresses import join_address, split_address
 from dtfzmq.cluster.config import ConfigProto
 from dtfzmq.cluster.spec import ClusterLike, ClusterSpec, ServerDef, as_server_def
@@ -84,6 +84,7 @@ class Server:
             self._task.shutdown_granted = self._shutdown_asked
             me = Who(self.task, self._task.incarnation, os.getpid(), socket.gethostname())
             known = {j: spec.as_dict()[j] for j in spec.jobs if spec.dense(j)}
+            settings = settings or resolvers.link_settings()
             with self._loop.held():
                 transport = Network(self._loop, settings)
                 self._endpoint = Endpoint(self._loop, transport, me, self._task, settings, known)  # type: ignore[arg-type]  # dense jobs are lists

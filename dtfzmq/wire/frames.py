@@ -31,7 +31,7 @@ REFUSE = 23  # transfer, reason, whether it is only that the step is over
 REVOKE = 24  # transfers
 CANCEL = 25  # id
 RELEASE = 26  # transfers whose segment the receiver lets go of
-SHARED = 27  # transfer, descriptor of the segment that holds it, -1: it must come by the lane
+SHARED = 27  # transfer, descriptor and inode of the segment that holds it; -1, 0: it must come by the lane
 
 _SHAPES: dict[int, list[tuple[type, ...]]] = {
     HELLO: [(list,)],
@@ -54,7 +54,7 @@ _SHAPES: dict[int, list[tuple[type, ...]]] = {
     REVOKE: [(int, int, list)],
     CANCEL: [(int, int, int)],
     RELEASE: [(int, int, list)],
-    SHARED: [(int, int, int, int)],
+    SHARED: [(int, int, int, int, int)],
 }
 # Types of a whole header, the kind included: one look-up proves the usual one.
 _EXACT = {kind: frozenset((int, *shape) for shape in shapes) for kind, shapes in _SHAPES.items()}

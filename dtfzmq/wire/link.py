@@ -177,9 +177,9 @@ class Link(Traffic):
         if lanes[0] is not before:
             self._repeat()
         self._diallers[CONTROL].rest()
+        if channel.dialled and not channel.lane.by_reference:  # type: ignore[union-attr]  # live lanes have lanes
+            self._dial_bulk()  # also if the peer's own control lane came first: it may have thought the same of ours
         if fresh:
-            if channel.dialled and not channel.lane.by_reference:  # type: ignore[union-attr]  # live lanes have lanes
-                self._dial_bulk()
             self.endpoint.link_up(self)
         self._pump()
 

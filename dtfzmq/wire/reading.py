@@ -32,7 +32,9 @@ class Waiting:
         """Have an announced tensor sent. Raises WireError, UnimplementedError."""
         if type(descriptor) is not list or len(descriptor) != 4 or type(descriptor[3]) is not int:
             raise WireError("the descriptor of an announced tensor is malformed")
-        incoming = Incoming(descriptor[3], 0, "", descriptor, False, self._link.settings.max_tensor)
+        link = self._link
+        incoming = Incoming(descriptor[3], 0, "", descriptor, False, link.settings.max_tensor)
+        incoming.by_segment = link.sharing is not None and incoming.nbytes >= link.settings.shared_limit
         incoming.deliver = deliver
         incoming.failed = self.give_up
         self._fetched.append(incoming)

@@ -2,10 +2,12 @@
 
 A segment has no name, so that nothing is left behind by a process that is killed. "Same host" is proven by mapping the
 nonce segment that the peer's hello names. Memory is allocated before it is written (a full tmpfs would be a SIGBUS).
+A descriptor's number is used again, so that a segment is known by its inode, too.
 """
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import secrets
@@ -19,6 +21,9 @@ from dtfzmq.wire.buffers import Bytes
 
 _PAGE = 4096
 _NONCE = 16
+# Segments of one endpoint, and maps that it keeps: each takes two descriptors of its process, and those are few. What
+# comes above goes by the lane.
+_MOST = 128
 
 
 def supported() -> bool:
@@ -29,12 +34,15 @@ def supported() -> bool:
 class Segment:
     """Memory of this process that peers may map to read."""
 
-    __slots__ = ("data", "fd", "size")
+    __slots__ = ("data", "fd", "inode", "size", "used")
 
     def __init__(self, size: int) -> None:
         self.size = size
+        #: Since the last `Segments.trim`.
+        self.used = True
         self.fd = os.memfd_create("dtfzmq", os.MFD_CLOEXEC)
         try:
+            self.inode = os.fstat(self.fd).st_ino
             os.posix_fallocate(self.fd, 0, size)
             self.data: Bytes = np.frombuffer(mmap.mmap(self.fd, size), np.uint8)
         except BaseException:
@@ -55,7 +63,10 @@ class Segments:
         self._limit = limit
         self._free: dict[int, list[Segment]] = {}
         self._free_bytes = 0
+        self._all: set[Segment] = set()
+        #: Maps of peers' segments by (process, descriptor, inode), and those of them used since the last `trim`.
         self._maps: dict[tuple[int, int, int], mmap.mmap] = {}
+        self._used: set[tuple[int, int, int]] = set()
         secret = secrets.token_bytes(_NONCE)
         self._nonce = Segment(_PAGE)
         self._nonce.data[:_NONCE] = np.frombuffer(secret, np.uint8)
@@ -83,23 +94,51 @@ class Segments:
         free = self._free.get(size)
         if free:
             self._free_bytes -= size
-            return free.pop()
-        return Segment(size)
+            segment = free.pop()
+            segment.used = True
+            return segment
+        if len(self._all) >= _MOST:
+            raise OSError(errno.EMFILE, "there are too many segments")
+        segment = Segment(size)
+        self._all.add(segment)
+        return segment
 
     def give(self, segment: Segment) -> None:
         """A segment that nobody leases any more; kept for the next tensor of its size."""
         if self._free_bytes + segment.size > self._limit:
-            segment.discard()
+            self.discard(segment)
         else:
             self._free.setdefault(segment.size, []).append(segment)
             self._free_bytes += segment.size
 
-    def map(self, pid: int, fd: int, nbytes: int) -> Bytes:
-        """A peer's segment, to read. Raises OSError or ValueError if it cannot be mapped."""
+    def discard(self, segment: Segment) -> None:
+        """A segment that must not be written again."""
+        self._all.discard(segment)
+        segment.discard()
+
+    def trim(self) -> bool:
+        """Let go of what was not used since the last call. True if something is kept for another."""
+        for size, free in list(self._free.items()):
+            for segment in free:
+                if not segment.used:
+                    self._free_bytes -= size
+                    self.discard(segment)
+                segment.used = False
+            free[:] = [segment for segment in free if segment.fd >= 0]
+            if not free:
+                del self._free[size]
+        self._maps = {key: found for key, found in self._maps.items() if key in self._used}
+        self._used.clear()
+        return bool(self._all or self._maps)
+
+    def map(self, pid: int, fd: int, inode: int, nbytes: int) -> Bytes:
+        """A peer's segment, to read. Raises OSError or ValueError if it is not to be had."""
         own = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            inode = os.fstat(own).st_ino
-            if os.fstat(own).st_size < nbytes:
+            status = os.fstat(own)
+            if status.st_ino != inode:
+                raise ValueError("the segment was given up")
+            if status.st_size < nbytes:
                 raise ValueError("the segment is too short")
             found = self._maps.get((pid, fd, inode))
             if found is None or len(found) < nbytes:
@@ -108,6 +147,9 @@ class Segments:
                 flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
                 found = mmap.mmap(own, 0, flags=flags, prot=mmap.PROT_READ)
                 self._maps[pid, fd, inode] = found
+                if len(self._maps) > _MOST:
+                    del self._maps[next(iter(self._maps))]
+            self._used.add((pid, fd, inode))
         finally:
             os.close(own)
         return np.frombuffer(found, np.uint8, nbytes)
@@ -119,9 +161,9 @@ class Segments:
 
     def close(self) -> None:
         """Give all back. Leased memory stays with who maps it."""
-        for free in self._free.values():
-            for segment in free:
-                segment.discard()
+        for segment in self._all:
+            segment.discard()
+        self._all.clear()
         self._free.clear()
         self._free_bytes = 0
         self._maps.clear()

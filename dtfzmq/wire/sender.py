@@ -127,7 +127,8 @@ class Sender(abc.ABC):
         if data.size <= self.settings.inline_limit:
             return False
         item = self.sending.announce(step, key, data, True)
-        self.post(Message(frames.ANNOUNCE, (item.id, step, key, descriptor, self.sharing is not None), None, step))
+        shared = self.sharing is not None and data.size >= self.settings.shared_limit
+        self.post(Message(frames.ANNOUNCE, (item.id, step, key, descriptor, shared), None, step))
         return True
 
     def _post_push(self, step: int, keys: list[str], values: list[Any]) -> None:

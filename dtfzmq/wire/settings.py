@@ -47,8 +47,9 @@ class LinkSettings:
     #: First and longest pause between attempts to connect.
     backoff: float = 0.02
     max_backoff: float = 1.0
-    #: Large tensors to a peer of the same host go through shared memory.
+    #: Tensors of at least `shared_limit` bytes to a peer of the same host go through shared memory.
     shared_memory: bool = False
+    shared_limit: int = 256 * KIB
     #: Bytes of warm memory kept for tensors to come.
     pool: int = 512 * MIB
     #: Seconds that such memory is kept unused.

@@ -2,7 +2,7 @@
 
 The sender copies in slices, turn by turn of the loop, so that nothing waits for a large one. The receiver's array maps
 the segment, read-only; when it is dropped, the lease ends and the segment may be used again. What a lost peer leased
-is discarded, never used again.
+is discarded, never used again. Tensors of requests and replies outlive steps, so that they are copied out at once.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dtfzmq.base import errors
 from dtfzmq.wire import frames, tensors
 from dtfzmq.wire.buffers import Bytes
+from dtfzmq.wire.message import WireError
 from dtfzmq.wire.segments import Segment, Segments, when_dropped
 
 if TYPE_CHECKING:
@@ -44,8 +46,9 @@ class Sharing:
         try:
             segment = self._segments.take(item.nbytes)
         except OSError:
-            self._link.post_plain(frames.SHARED, item.id, -1)  # no memory: it goes by the lane after all
+            self._link.post_plain(frames.SHARED, item.id, -1, 0)  # no memory: it goes by the lane after all
             return
+        self._link.endpoint.watch_memory()
         self._copy(item, segment, 0)
 
     def _copy(self, item: Outgoing, segment: Segment, start: int) -> None:
@@ -61,7 +64,7 @@ class Sharing:
         link.bytes_out += item.nbytes
         self.lent[item.id] = segment, item.step
         link.sending.drop(item.id)
-        link.post_plain(frames.SHARED, item.id, segment.fd)
+        link.post_plain(frames.SHARED, item.id, segment.fd, segment.inode)
 
     def released(self, number: int) -> int:
         """The receiver let go of a tensor. Returns its step; 0 if it was not lent."""
@@ -72,17 +75,39 @@ class Sharing:
 
     # -- the receiver -------------------------------------------------------------------------------------------------
 
-    def receive(self, incoming: Incoming, fd: int) -> Any:
-        """The tensor that lies in the peer's segment. Raises OSError, ValueError, WireError."""
-        memory = self._segments.map(self._pid, fd, incoming.nbytes)
-        self._link.bytes_in += incoming.nbytes
-        if incoming.name in ("string", "bool"):  # these are checked, which needs a copy
-            own: Bytes = memory.copy()
-            self._link.loop.call_soon(self._release, incoming.id)
-            return tensors.adopt(incoming.name, incoming.shape, own)
-        number, loop = incoming.id, self._link.loop
+    def receive(self, incoming: Incoming, fd: int, inode: int) -> None:
+        """A tensor lies in the peer's segment. Raises OSError or ValueError if it cannot be mapped, WireError."""
+        memory = self._segments.map(self._pid, fd, inode, incoming.nbytes)
+        link = self._link
+        link.endpoint.watch_memory()
+        link.bytes_in += incoming.nbytes
+        if incoming.owned:
+            self._take_over(incoming, memory, 0)
+            return
+        number, loop = incoming.id, link.loop
         self.borrowed[number] = when_dropped(memory, lambda: loop.call_soon(self._release, number))
-        return tensors.adopt(incoming.name, incoming.shape, memory)
+        link.came(incoming, tensors.adopt(incoming.name, incoming.shape, memory))
+
+    def _take_over(self, incoming: Incoming, memory: Bytes, start: int) -> None:
+        link = self._link
+        if link.error is not None:
+            return
+        if link.incoming.get(incoming.id) is not incoming:
+            self._release(incoming.id)
+            return
+        end = min(start + _SLICE, incoming.nbytes)
+        assert incoming.memory is not None
+        incoming.memory[start:end] = memory[start:end]
+        if end < incoming.nbytes:
+            link.loop.call_soon(self._take_over, incoming, memory, end)
+            return
+        self._release(incoming.id)
+        try:
+            array = incoming.finish()
+        except WireError as exc:
+            link.give_up(incoming, errors.InternalError(None, None, f"{link.route()}: {exc}."))
+        else:
+            link.came(incoming, array)
 
     def _release(self, number: int) -> None:
         self.borrowed.pop(number, None)
@@ -92,7 +117,7 @@ class Sharing:
     def close(self) -> None:
         """The link is lost: what the peer leases is never written again."""
         for segment, _ in self.lent.values():
-            segment.discard()
+            self._segments.discard(segment)
         self.lent.clear()
         self.borrowed.clear()
         self._segments.forget(self._pid)

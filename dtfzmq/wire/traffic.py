@@ -174,8 +174,11 @@ class Traffic(Sender):
 
     def _on_grant(self, header: list[Any], frame_list: Sequence[Any]) -> None:
         item = self.sending.all.get(header[3])
-        if item is not None and header[4] == BY_SEGMENT and self.sharing is not None:
-            self.sharing.share(item)
+        if item is not None and header[4] == BY_SEGMENT:
+            if self.sharing is not None:
+                self.sharing.share(item)
+            else:
+                self.post_plain(frames.SHARED, item.id, -1, 0)
             return
         self.sending.grant(header[3])
         self.pump_bulk()
@@ -200,7 +203,7 @@ class Traffic(Sender):
                 self._guarded(offer.lost, errors.CancelledError(None, None, f"{self.title()} took a tensor back."))
 
     def _on_shared(self, header: list[Any], frame_list: Sequence[Any]) -> None:
-        number, fd = header[3], header[4]
+        number, fd, inode = header[3:6]
         incoming = self.incoming.get(number)
         sharing = self.sharing
         if incoming is None or sharing is None:
@@ -212,12 +215,10 @@ class Traffic(Sender):
             self.grant(incoming)
             return
         try:
-            array = sharing.receive(incoming, fd)
+            sharing.receive(incoming, fd, inode)
         except (OSError, ValueError) as exc:
             self.refuse(incoming, f"its segment cannot be mapped: {exc}", False)
             self._transfer_failed(incoming, errors.UnavailableError(None, None, f"{self.route()}: {exc}."))
-            return
-        self._came(incoming, array)
 
     def _on_release(self, header: list[Any], frame_list: Sequence[Any]) -> None:
         for number in header[3]:
@@ -231,20 +232,18 @@ class Traffic(Sender):
 
     def grant(self, incoming: Incoming) -> None:
         """For Offer: reserve memory and ask for the bytes."""
-        if incoming.by_segment and self.sharing is not None:
-            self.incoming[incoming.id] = incoming
-            self.post_plain(frames.GRANT, incoming.id, BY_SEGMENT)
-            return
-        try:
-            incoming.reserve(self.endpoint.memory(incoming.nbytes))
-        except (MemoryError, ValueError):
-            why = f"{self.endpoint.me.title()} has no memory for {incoming.nbytes} bytes"
-            self.refuse(incoming, why, False)
-            self._transfer_failed(incoming, errors.ResourceExhaustedError(None, None, f"{self.route()}: {why}."))
-            return
+        by_segment = incoming.by_segment and self.sharing is not None
+        if incoming.owned or not by_segment:
+            try:
+                incoming.reserve(self.endpoint.memory(incoming.nbytes))
+            except (MemoryError, ValueError):
+                why = f"{self.endpoint.me.title()} has no memory for {incoming.nbytes} bytes"
+                self.refuse(incoming, why, False)
+                self._transfer_failed(incoming, errors.ResourceExhaustedError(None, None, f"{self.route()}: {why}."))
+                return
         self.incoming[incoming.id] = incoming
-        self.post_plain(frames.GRANT, incoming.id, BY_LANE)
-        if not self.bulks:
+        self.post_plain(frames.GRANT, incoming.id, BY_SEGMENT if by_segment else BY_LANE)
+        if not by_segment and not self.bulks:
             self.pump_bulk()  # the side with an address to dial opens the lane
 
     def refuse(self, incoming: Incoming, reason: str, over: bool) -> None:
@@ -253,6 +252,11 @@ class Traffic(Sender):
         self.offers.pop(incoming.id, None)
         if self.error is None:
             self.post_plain(frames.REFUSE, incoming.id, reason, over)
+
+    def give_up(self, incoming: Incoming, error: Exception) -> None:
+        """For Sharing: what came is of no use."""
+        self.incoming.pop(incoming.id, None)
+        self._transfer_failed(incoming, error)
 
     def _transfer_failed(self, incoming: Incoming, error: Exception) -> None:
         self.offers.pop(incoming.id, None)
@@ -273,10 +277,11 @@ class Traffic(Sender):
         incoming.taken += nbytes
         if incoming.taken < incoming.nbytes:
             return False
-        self._came(incoming, incoming.finish())
+        self.came(incoming, incoming.finish())
         return True
 
-    def _came(self, incoming: Incoming, array: Array) -> None:
+    def came(self, incoming: Incoming, array: Array) -> None:
+        """A tensor is whole: hand it over."""
         del self.incoming[incoming.id]
         self.offers.pop(incoming.id, None)
         deliver, incoming.deliver = incoming.deliver, None

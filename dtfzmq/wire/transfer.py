@@ -147,6 +147,7 @@ class Incoming:
         "memory",
         "name",
         "nbytes",
+        "owned",
         "shape",
         "step",
         "taken",
@@ -161,6 +162,8 @@ class Incoming:
         self.step = step
         self.key = key
         self.by_segment = by_segment
+        #: It may not stay in a peer's segment: it outlives its step, or its bytes are checked.
+        self.owned = not step or self.name in ("string", "bool")
         self.memory: Bytes | None = None
         self.view: memoryview | None = None
         self.taken = 0

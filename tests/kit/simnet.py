@@ -135,6 +135,8 @@ class Host:
     def __init__(self, net: SimNet, name: str) -> None:
         self.net = net
         self.name = name
+        #: What the system does for a process that is gone.
+        self.at_death: list[Callable[[], None]] = []
         self.loop = HostLoop(net.loop)
         self.transport = SimTransport(net, self)
 
@@ -260,6 +262,8 @@ class SimNet:
         """A process is gone at once; its address is free."""
         self.counts["killed"] += 1
         host.loop.kill()
+        for call in host.at_death:
+            call()
         for address, listener in list(self.listeners.items()):
             if listener.host is host:
                 del self.listeners[address]

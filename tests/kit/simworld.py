@@ -101,6 +101,8 @@ class SimTask:
             world.known if address else {},
             random.Random(world.rng.random()),
         )
+        if self.endpoint._segments is not None:
+            self.host.at_death.append(self.endpoint._segments.close)
         self.rendezvous = Rendezvous(self.host.loop, world.settings)
         self.parts: dict[int, Reply] = {}
         self.leases: dict[int, Any] = {}
@@ -384,6 +386,9 @@ class World:
                         found.append(f"{link.route()} has {getattr(numbers, what)} {what} ({numbers.state})")
                 if link.offers:
                     found.append(f"{link.route()} has {len(link.offers)} offers")
+                if link.sharing is not None and (link.sharing.lent or link.sharing.borrowed):
+                    numbers_of = len(link.sharing.lent), len(link.sharing.borrowed)
+                    found.append(f"{link.route()} lends and borrows {numbers_of} segments")
         return found
 
 

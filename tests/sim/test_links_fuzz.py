@@ -6,20 +6,28 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import msgpack
 import pytest
 
 from dtfzmq.base import errors
-from tests.kit.simworld import World
+from dtfzmq.wire import frames, segments
+from tests.kit.simworld import SETTINGS, World
 
 FAULTS = ("lane ended", "messages lost", "killed", "stopped", "cut", "slow")
 
 
 def scenario(seed: int) -> World:
     """Steps begin at random moments while faults strike; then there is peace, and everything must end."""
-    world = World(seed, tasks=random.Random(seed).choice((2, 3, 4)))
+    shared = seed % 3 == 1 and segments.supported()
+    settings = dataclasses.replace(SETTINGS, shared_memory=shared, shared_limit=512)
+    world = World(seed, random.Random(seed).choice((2, 3, 4)), settings)
+    if shared:
+        world.net.watchers.append(lambda source, target, message: _count_shared(world, message))
     rng = world.rng
     for number in range(1, rng.randrange(8, 25)):
         world.loop.call_later(rng.random() * 4.0, _begin, world, number)
@@ -34,6 +42,12 @@ def scenario(seed: int) -> World:
     world.loop.run(40.0)
     check(world)
     return world
+
+
+def _count_shared(world: World, message: Sequence[Any]) -> None:
+    header = msgpack.unpackb(message[0])
+    if header[0] == frames.SHARED:
+        world.counts["by segment" if header[4] >= 0 else "no segment"] += 1
 
 
 def _begin(world: World, number: int) -> None:
@@ -135,3 +149,4 @@ def test_every_seed_keeps_the_invariants(
     if len(seeds) >= 20:
         missing = [fault for fault in (*FAULTS, "link lost", "push lost", "step failed") if not counts[fault]]
         assert not missing, f"these faults never happened: {missing}"
+        assert counts["by segment"] or not segments.supported()

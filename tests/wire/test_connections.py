@@ -85,7 +85,7 @@ def test_a_hello_that_nobody_says(server: Client, changed: dict[str, Any]) -> No
     stranger = Stranger(server)
     stranger.sock.send(greeting(**changed))
     assert stranger.sock.poll(5000) and stranger.sock.recv() == b"", "it is told that its lane is closed"
-    assert not server.endpoint.channels and not server.endpoint.links()
+    assert server.wait_for(lambda: not server.endpoint.channels and not server.endpoint.links())
     stranger.close()
 
 

@@ -101,7 +101,7 @@ def test_a_segment_that_cannot_be_mapped_fails_the_step(
     server, client, link = pair
     client.call(link, CountMe())
 
-    def none(self: Segments, pid: int, fd: int, nbytes: int) -> Any:
+    def none(self: Segments, pid: int, fd: int, inode: int, nbytes: int) -> Any:
         raise OSError(12, "Cannot allocate memory")
 
     monkeypatch.setattr(Segments, "map", none)
@@ -149,8 +149,8 @@ def test_a_warm_segment_is_used_again_and_the_pool_is_bounded() -> None:
     mine.give(first)
     mine.give(other)
     assert other.fd == -1 and first.fd >= 0
-    assert np.array_equal(mine.map(os.getpid(), first.fd, 100), first.data[:100])
+    assert np.array_equal(mine.map(os.getpid(), first.fd, first.inode, 100), first.data[:100])
     with pytest.raises(ValueError, match="too short"):
-        mine.map(os.getpid(), first.fd, 10_000)
+        mine.map(os.getpid(), first.fd, first.inode, 10_000)
     mine.close()
     assert first.fd == -1
