@@ -65,6 +65,7 @@ from dtfzmq.compat import (
     metrics,
     nest,
     nn,
+    quantization,
     queue,
     random,
     sets,
@@ -275,7 +276,13 @@ from dtfzmq.ops.files import (
     timestamp,
     write_file,
 )
-from dtfzmq.ops.functional import foldl, foldr, map_fn, scan
+from dtfzmq.ops.functional import (
+    foldl,
+    foldr,
+    map_fn,
+    scan,
+    vectorized_map,
+)
 from dtfzmq.ops.gradient_rules import NoGradient, NotDifferentiable, RegisterGradient
 from dtfzmq.ops.gradients import (
     AggregationMethod,
@@ -338,7 +345,10 @@ from dtfzmq.ops.moving import (
     roll,
 )
 from dtfzmq.ops.partitioning import dynamic_partition, dynamic_stitch, parallel_stitch
-from dtfzmq.ops.patches import extract_image_patches
+from dtfzmq.ops.patches import (
+    extract_image_patches,
+    extract_volume_patches,
+)
 from dtfzmq.ops.printing import Print
 from dtfzmq.ops.printing import print_ as print  # TensorFlow's name
 from dtfzmq.ops.py_func import numpy_function, py_func
@@ -349,6 +359,12 @@ from dtfzmq.ops.random import (
     random_shuffle,
     random_uniform,
     truncated_normal,
+)
+from dtfzmq.ops.records import (
+    decode_compressed,
+    decode_csv,
+    parse_tensor,
+    serialize_tensor,
 )
 from dtfzmq.ops.reductions import (
     arg_max,
@@ -435,6 +451,7 @@ from dtfzmq.ops.slicing import (
     slice,
     strided_slice,
     where,
+    where_v2,
 )
 from dtfzmq.ops.sorting import argsort, nth_element, searchsorted, sort
 from dtfzmq.ops.sparse import (

@@ -1,6 +1,16 @@
 """``tf.image``: public names alone."""
 
-from dtfzmq.ops.boxes import non_max_suppression, non_max_suppression_overlaps
+from dtfzmq.ops.boxes import (
+    non_max_suppression,
+    non_max_suppression_overlaps,
+    non_max_suppression_padded,
+    non_max_suppression_with_scores,
+)
+from dtfzmq.ops.crops import (
+    crop_and_resize,
+    draw_bounding_boxes,
+    extract_glimpse,
+)
 from dtfzmq.ops.image import (
     central_crop,
     crop_to_bounding_box,

@@ -2,5 +2,22 @@
 
 from dtfzmq.compat import gfile
 from dtfzmq.ops.files import matching_files, read_file, write_file
+from dtfzmq.ops.image_files import (
+    decode_bmp,
+    decode_gif,
+    decode_image,
+    decode_jpeg,
+    decode_png,
+    encode_jpeg,
+    encode_png,
+    extract_jpeg_shape,
+    is_jpeg,
+)
+from dtfzmq.ops.records import (
+    decode_compressed,
+    decode_csv,
+    parse_tensor,
+    serialize_tensor,
+)
 from dtfzmq.ops.string_numbers import decode_raw
 from dtfzmq.ops.strings import decode_base64, encode_base64

@@ -43,6 +43,12 @@ from dtfzmq.ops.conv_layers import (
     depthwise_conv2d_native_backprop_input,
     separable_conv2d,
 )
+from dtfzmq.ops.ctc import (
+    ctc_beam_search_decoder,
+    ctc_beam_search_decoder_v2,
+    ctc_greedy_decoder,
+    ctc_loss,
+)
 from dtfzmq.ops.elementwise import sigmoid, tanh
 from dtfzmq.ops.embedding import embedding_lookup_sparse, safe_embedding_lookup_sparse
 from dtfzmq.ops.matmul import l2_loss

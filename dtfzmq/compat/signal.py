@@ -26,3 +26,13 @@ from dtfzmq.ops.spectral import (
     rfft2d,
     rfft3d,
 )
+from dtfzmq.ops.spectrograms import (
+    inverse_mdct,
+    inverse_stft_window_fn,
+    kaiser_bessel_derived_window,
+    kaiser_window,
+    linear_to_mel_weight_matrix,
+    mdct,
+    mfccs_from_log_mel_spectrograms,
+    vorbis_window,
+)

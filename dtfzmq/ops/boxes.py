@@ -11,6 +11,7 @@ from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Operation, Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
+from dtfzmq.graph.static import constant_value
 from dtfzmq.ops.raw import raw
 
 Array = Any
@@ -61,7 +62,7 @@ def _overlap_kernel(overlaps: Array, scores: Array, most: Array, limit: Array, l
 def _shape(n: Operation) -> list[TensorShape]:
     boxes, scores = n.inputs[0].shape.with_rank(2), n.inputs[1].shape.with_rank(1)
     boxes[:1].merge_with(scores)
-    if n.type == "NonMaxSuppressionV3":
+    if n.type != "NonMaxSuppressionWithOverlaps":
         boxes[1:].merge_with([4])
     return [TensorShape([None])]
 
@@ -111,3 +112,87 @@ def non_max_suppression_overlaps(
         overlaps, scores, _number(max_output_size, dtypes.int32), _number(overlap_threshold, dtypes.float32),
         _number(score_threshold, dtypes.float32), name=name or "non_max_suppression_overlaps",
     )  # fmt: skip
+
+
+def _soft(boxes: Array, scores: Array, most: int, limit: float, least: float, sigma: float) -> tuple[Array, Array]:
+    """_best where a box that overlaps better ones is not dropped, but counts less: exp(-overlap ** 2 / 2 sigma)."""
+    overlaps = _overlaps(boxes)
+    chosen: list[int] = []
+    now = scores.astype(np.float64)
+    left = scores > least
+    while len(chosen) < most and left.any():
+        i = int(np.argmax(np.where(left, now, -np.inf)))
+        left[i] = False
+        chosen.append(i)
+        now = np.where(left, now * np.exp(-0.5 / sigma * overlaps[i] ** 2), now)
+        left &= (now > least) & (overlaps[i] <= limit)
+    return np.array(chosen, np.int32), now[chosen].astype(scores.dtype)
+
+
+def _v5_shape(n: Operation) -> list[TensorShape]:
+    most = constant_value(n.inputs[2]) if n.attrs["pad_to_max_output_size"] else None
+    _shape(n)
+    return [TensorShape([None if most is None else int(most)])] * 2 + [TensorShape([])]
+
+
+def _v5_make(node: Any, env: Any) -> Any:
+    padded = node.attrs["pad_to_max_output_size"]
+
+    def kernel(boxes: Array, scores: Array, most: Array, limit: Array, least: Array, sigma: Array) -> Any:
+        if sigma > 0:
+            wide = boxes.astype(np.float64)
+            chosen, best = _soft(wide, scores, int(most), float(limit), float(least), float(sigma))
+        else:
+            chosen = _kernel(boxes, scores, most, limit, least)
+            best = scores[chosen]
+        count = np.int32(len(chosen))
+        if padded:
+            missing = (0, max(0, int(most) - len(chosen)))
+            chosen, best = np.pad(chosen, missing), np.pad(best, missing)
+        return chosen, best, count
+
+    return kernel
+
+
+op(
+    "NonMaxSuppressionV5",
+    "boxes: E, scores: E, max_output_size: int32, iou_threshold: float32, score_threshold: float32, "
+    "soft_nms_sigma: float32; pad_to_max_output_size: bool = False -> selected_indices: int32, selected_scores: E, "
+    "valid_outputs: int32",
+    shape=_v5_shape, make=_v5_make, grad=_NONE,
+    samples=[
+        Sample(_BOXES, _SCORES, *_REST, np.float32(0.5)),
+        Sample(_BOXES, _SCORES, *_REST, np.float32(0), pad_to_max_output_size=True),
+    ],
+)  # fmt: skip
+
+
+def _v5(
+    boxes: Any, scores: Any, most: Any, limit: Any, least: Any, sigma: Any, padded: bool, name: str
+) -> tuple[Tensor, Tensor, Tensor]:
+    boxes = convert_to_tensor(boxes, name="boxes")
+    scores = convert_to_tensor(scores, None if isinstance(scores, Tensor) else boxes.dtype.base_dtype, "scores")
+    found: tuple[Tensor, Tensor, Tensor] = raw.NonMaxSuppressionV5(
+        boxes, scores, _number(most, dtypes.int32), _number(limit, dtypes.float32), _number(least, dtypes.float32),
+        _number(sigma, dtypes.float32), pad_to_max_output_size=padded, name=name,
+    )  # fmt: skip
+    return found
+
+
+def non_max_suppression_with_scores(
+    boxes: Any, scores: Any, max_output_size: Any, iou_threshold: Any = 0.5, score_threshold: Any = float("-inf"),
+    soft_nms_sigma: Any = 0.0, name: str | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """non_max_suppression, and the scores of the boxes kept. With a sigma > 0 scores fall with the overlap instead."""
+    name = name or "non_max_suppression_with_scores"
+    return _v5(boxes, scores, max_output_size, iou_threshold, score_threshold, soft_nms_sigma, False, name)[:2]
+
+
+def non_max_suppression_padded(
+    boxes: Any, scores: Any, max_output_size: Any, iou_threshold: Any = 0.5, score_threshold: Any = float("-inf"),
+    pad_to_max_output_size: bool = False, name: str | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(the indices of non_max_suppression, filled up with zeros to max_output_size if so asked, how many count)."""
+    name = name or "non_max_suppression_padded"
+    found = _v5(boxes, scores, max_output_size, iou_threshold, score_threshold, 0.0, pad_to_max_output_size, name)
+    return found[0], found[2]

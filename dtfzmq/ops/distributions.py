@@ -154,7 +154,7 @@ _stateless_integers = op(
 _stateless_multinomial = op(
     "StatelessMultinomial",
     "logits: R, num_samples: int32, seed: I; output_dtype: type = int64 -> output: output_dtype",
-    shape=lambda n: [n.inputs[0].shape[:1].concatenate(TensorShape([None]))],
+    shape=random.multinomial_shape,
     make=lambda node, env: lambda logits, count, seed: random._multinomial(
         np.random.Generator(np.random.Philox(key=np.asarray(seed).astype(np.int64).astype(np.uint64))),
         node.dtypes[0].np_dtype, logits, count,

@@ -8,12 +8,15 @@ import numpy as np
 
 from dtfzmq.base import errors
 from dtfzmq.base.shapes import TensorShape
-from dtfzmq.graph.graph import Operation
+from dtfzmq.graph.convert import convert_to_tensor
+from dtfzmq.graph.graph import Operation, Tensor
 from dtfzmq.graph.node import Node
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.shape_rules import same
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import mat
+
+Array = Any
 
 
 def nudged(low: Any, high: Any, num_bits: int, narrow: bool) -> tuple[Any, Any, Any]:
@@ -121,8 +124,64 @@ fake_quant_with_min_max_vars_per_channel, fake_quant_with_min_max_vars_per_chann
     "FakeQuantWithMinMaxVarsPerChannel", _LOW, _HIGH
 )
 
+
+
+def _steps_kernel(node: Any, env: Any) -> Any:
+    """x to the nearest of the numbers that `num_bits` can tell apart in the range, 0 among them."""
+    attrs = node.attrs
+    bits, signed = attrs["num_bits"], attrs["signed_input"]
+    low = (-(1 << (bits - 1)) + attrs["narrow_range"] if signed else 0) * 1.0
+    high = ((1 << (bits - 1)) - 1 if signed else (1 << bits) - 1) * 1.0
+    nearest = np.rint if attrs["round_mode"] == "HALF_TO_EVEN" else lambda x: np.floor(x + x.dtype.type(0.5))
+
+    def kernel(x: Array, least: Array, most: Array) -> Array:
+        kind = x.dtype.type
+        if not attrs["range_given"]:
+            least, most = (x.min(), x.max()) if x.size else (kind(0), kind(0))
+        if least > most:
+            raise errors.InvalidArgumentError(None, None, f"Invalid range: input_min {least} > input_max {most}")
+        by_low = low / least if low * least > 0 else np.inf
+        by_high = high / most if high * most > 0 else np.inf
+        step = kind(1 / min(by_low, by_high)) if min(by_low, by_high) < np.inf else kind(0)
+        if not step:
+            return np.zeros_like(x)
+        return nearest(np.clip(x, kind(low) * step, kind(high) * step) / step) * step
+
+    return kernel
+
+
+op(
+    "QuantizeAndDequantizeV2",
+    "input: E, input_min: E, input_max: E; signed_input: bool = True, num_bits: int = 8, range_given: bool = False, "
+    "round_mode: str = 'HALF_TO_EVEN', narrow_range: bool = False -> output: E",
+    shape=same, make=_steps_kernel, grad=lambda n, g: (g, None, None),
+    samples=[
+        Sample(_X, _LOW[1], _HIGH[1], differentiable=False),
+        Sample(_X, _LOW[0], _HIGH[0], num_bits=4, range_given=True, narrow_range=True, differentiable=False),
+    ],
+)  # fmt: skip
+
+
+def quantize_and_dequantize(
+    input: Any, input_min: Any, input_max: Any, signed_input: bool = True, num_bits: int = 8,
+    range_given: bool = False, round_mode: str = "HALF_TO_EVEN", name: str | None = None, narrow_range: bool = False,
+) -> Tensor:  # fmt: skip
+    """The numbers that are left of `input` after it was rounded to num_bits; gradients pass as if it was not.
+
+    The range is [input_min, input_max] if range_given, else that of the input.
+    """
+    x = convert_to_tensor(input, name="input")
+    low, high = (
+        t if isinstance(t, Tensor) else convert_to_tensor(t, x.dtype.base_dtype) for t in (input_min, input_max)
+    )
+    return raw.QuantizeAndDequantizeV2(
+        x, low, high, signed_input=signed_input, num_bits=num_bits, range_given=range_given, round_mode=round_mode,
+        narrow_range=narrow_range, name=name,
+    )  # fmt: skip
+
+
 __all__ = [
     "fake_quant_with_min_max_args", "fake_quant_with_min_max_args_gradient", "fake_quant_with_min_max_vars",
     "fake_quant_with_min_max_vars_gradient", "fake_quant_with_min_max_vars_per_channel",
-    "fake_quant_with_min_max_vars_per_channel_gradient",
+    "fake_quant_with_min_max_vars_per_channel_gradient", "quantize_and_dequantize",
 ]  # fmt: skip

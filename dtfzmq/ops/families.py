@@ -27,6 +27,8 @@ from dtfzmq.ops import (
     control,
     conv,
     conv_layers,
+    crops,
+    ctc,
     decompositions,
     diag,
     distributions,
@@ -62,6 +64,7 @@ from dtfzmq.ops import (
     py_func,
     queue_ops,
     random,
+    records,
     reductions,
     resize,
     reverse_sequence,
@@ -161,6 +164,12 @@ FAMILIES: Final = (
     fake_quant,
     files,
     sparse_math,
+    barrier,
+    slice_assign,
+    wire_forms,
+    crops,
+    ctc,
+    records,
 )
 
 

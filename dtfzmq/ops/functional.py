@@ -137,6 +137,15 @@ def _fold(
     return value
 
 
+def vectorized_map(fn: Callable[..., Any], elems: Any, fallback_to_while_loop: bool = True, warn: bool = True) -> Any:
+    """map_fn with the structure and types of what fn gives; one row after the other, whatever the arguments."""
+    firsts = [t[0] for t in _elements(elems)]
+    with firsts[0].graph.name_scope("vectorized_map"):
+        value = fn(nest.pack_like(elems, firsts))  # for its types alone: never run
+    types = [convert_to_tensor(v).dtype.base_dtype for v in nest.flatten(value)]
+    return map_fn(fn, elems, nest.pack_like(value, types))
+
+
 def foldl(
     fn: Callable[..., Any],
     elems: Any,

@@ -11,6 +11,7 @@ import numpy as np
 from dtfzmq.base.shapes import UNKNOWN, TensorShape
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
+from dtfzmq.graph.shape_rules import broadcast
 from dtfzmq.graph.static import constant_value, dims, value_as_shape
 from dtfzmq.ops.indexed_slices import rows
 from dtfzmq.ops.raw import raw
@@ -370,4 +371,16 @@ _select = op(
 _where_op = op(
     "Where", "input: T -> index: int64", shape=lambda n: [TensorShape([None, n.inputs[0].shape.ndims])],
     kernel=lambda x: np.argwhere(x), grad=NO_GRAD("index"), samples=[Sample(bits(2, 3))],
+)  # fmt: skip
+
+
+def _select_v2_grad(n: Any, g: Tensor) -> tuple[None, Tensor, Tensor]:
+    zeros = raw.ZerosLike(g)
+    both = raw.SelectV2(n.inputs[0], g, zeros), raw.SelectV2(n.inputs[0], zeros, g)
+    return None, *(raw.SumToShape(part, raw.Shape(t)) for part, t in zip(both, n.inputs[1:]))
+
+
+_select_v2 = op(
+    "SelectV2", "condition: bool, t: T, e: T -> output: T", shape=broadcast, kernel=np.where, grad=_select_v2_grad,
+    samples=[Sample(bits(2, 1), mat(3), mat(2, 3, seed=1)), Sample(bits(3), mat(), mat(2, 1, seed=1))],
 )  # fmt: skip

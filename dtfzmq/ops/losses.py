@@ -217,3 +217,30 @@ def cosine_distance(
     with p.graph.name_scope(scope or "cosine_distance_loss"):
         losses = 1 - raw.Sum(p * y, np.array([axis], np.int32), keep_dims=True)
         return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+
+
+def mean_pairwise_squared_error(
+    labels: Any, predictions: Any, weights: Any = 1.0, scope: str | None = None, loss_collection: Any = GraphKeys.LOSSES
+) -> Tensor:
+    """For each entry of the batch the mean of (d_i - d_j) ** 2 over pairs of its errors d; weighted and summed.
+
+    Raises ValueError for weights that are not a scalar nor broadcast to `labels`.
+    """
+    y, p = _pair(labels, predictions, "labels and predictions")
+    with p.graph.name_scope(scope or "mean_pairwise_squared_error"):
+        w = cast(weights, dtypes.float32)
+        if None not in (w.shape.ndims, y.shape.ndims) and w.shape.ndims not in (0, y.shape.ndims):
+            raise ValueError(
+                f"weights can not be broadcast to values: values.shape={y.shape}, weights.shape={w.shape}."
+            )
+        away = p - y
+        axes = raw.Range(1, raw.Rank(away), 1)
+        present = raw.Cast(raw.NotEqual(w, raw.ZerosLike(w)), DstT=dtypes.float32)
+        count = raw.Sum(raw.OnesLike(away) * present, axes, keep_dims=True)
+        fewer = raw.Maximum(count - 1, 0.0)
+        squares = _ratio(raw.Sum(raw.Square(away), axes, keep_dims=True), fewer)
+        crossed = _ratio(raw.Square(raw.Sum(away, axes, keep_dims=True)), raw.Maximum(count * (count - 1), 0.0))
+        loss = reduce_sum((2.0 * squares - 2.0 * crossed) * w)
+        loss = raw.Select(raw.Greater(reduce_sum(count), 0.0), loss, raw.ZerosLike(loss))
+        add_loss(loss, loss_collection)
+        return loss

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import Any
 
@@ -120,6 +121,66 @@ def extract_image_patches(
 def extract_patches(images: Any, sizes: Any, strides: Any, rates: Any, padding: str, name: str | None = None) -> Tensor:
     """extract_image_patches, under its later name."""
     return extract_image_patches(images, sizes, strides, rates, padding, name)
+
+
+def _volume_shape(n: Operation) -> list[TensorShape]:
+    windows.check_padding(n)
+    windows.check_moves(n, ("ksizes", "strides"), 5, False)
+    x = windows.with_rank(n.inputs[0], 5, n)
+    sizes, strides = (n.attrs[k][1:4] for k in ("ksizes", "strides"))
+    places = [windows.static_size(n, *one, 1) for one in zip(x[1:4], sizes, strides)]
+    return [TensorShape([x[0], *places, None if x[4] is None else x[4] * math.prod(sizes)])]
+
+
+def _volume_axes(attrs: dict[str, Any], shape: Any) -> list[Axis]:
+    sizes, strides = attrs["ksizes"], attrs["strides"]
+    return [windows.axis(int(shape[i]), sizes[i], strides[i], 1, attrs["padding"]) for i in (1, 2, 3)]
+
+
+def _volume_make(node: Any, env: Any) -> Any:
+    def kernel(x: Array) -> Array:
+        axes = _volume_axes(node.attrs, x.shape)
+        found = conv_kernels.patches(conv_kernels.padded(x, axes), axes)
+        return found.reshape(*found.shape[:4], -1)
+
+    return kernel
+
+
+_ALL = (slice(None),)
+
+
+def _from_volumes_make(node: Any, env: Any) -> Any:
+    def kernel(shape: Array, g: Array) -> Array:
+        sizes = [int(d) for d in shape]
+        axes = _volume_axes(node.attrs, sizes)
+        parts = g.reshape(*g.shape[:4], *(a.window for a in axes), sizes[4])
+        out = np.zeros((sizes[0], *(a.before + a.size + a.after for a in axes), sizes[4]), g.dtype)
+        for at in product(*(range(a.window) for a in axes)):
+            where = tuple(slice(i, i + a.stride * (a.out - 1) + 1, a.stride) for i, a in zip(at, axes))
+            out[_ALL + where] += parts[_ALL * 4 + tuple(at)]
+        return np.ascontiguousarray(out[conv_kernels.inner(axes)])
+
+    return kernel
+
+
+_VOLUME_ATTRS = "ksizes: list(int), strides: list(int), padding: str"
+_VOLUME: dict[str, Any] = {"ksizes": [1, 2, 2, 3, 1], "strides": [1, 1, 2, 1, 1], "padding": "SAME"}
+op(
+    "ExtractVolumePatches", f"input: N; {_VOLUME_ATTRS} -> patches: N", shape=_volume_shape, make=_volume_make,
+    grad=lambda n, g: (raw.SumVolumePatches(_shape_of(n.inputs[0]), g, **n.attrs),),
+    samples=[Sample(mat(1, 3, 4, 3, 2), **_VOLUME), Sample(mat(1, 3, 4, 3, 2), **{**_VOLUME, "padding": "VALID"})],
+)  # fmt: skip
+op(
+    "SumVolumePatches", f"sizes: int32, patches: N; {_VOLUME_ATTRS} -> volumes: N",
+    shape=lambda n: [value_as_shape(n.inputs[0])], make=_from_volumes_make,
+    grad=lambda n, g: (None, raw.ExtractVolumePatches(g, **n.attrs)),
+    samples=[Sample(ints(1, 3, 4, 3, 2), mat(1, 3, 2, 3, 24), **_VOLUME)],
+)  # fmt: skip
+
+
+def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, name: str | None = None) -> Tensor:
+    """extract_image_patches of volumes [n, planes, height, width, channels]."""
+    return raw.ExtractVolumePatches(input, ksizes=ksizes, strides=strides, padding=padding, name=name)
 
 
 def _dilation_shape(n: Operation) -> list[TensorShape]:

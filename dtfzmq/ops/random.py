@@ -18,7 +18,7 @@ from dtfzmq.graph.graph import Tensor, get_default_graph
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.scopes import DEFAULT_GRAPH_SEED, get_seed, set_random_seed
 from dtfzmq.graph.shape_rules import same
-from dtfzmq.graph.static import value_as_shape
+from dtfzmq.graph.static import constant_value, value_as_shape
 from dtfzmq.ops.array import int_vector
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
@@ -142,9 +142,17 @@ _shuffle_op = op(
     "RandomShuffle", f"value: T; {_SEED} -> output: T", shape=same, make=_drawing(_shuffle), grad=_NONE, stateful=True,
     samples=[Sample(mat(5, 2), seed=1, values=False)],
 )  # fmt: skip
+
+
+def multinomial_shape(n: Any) -> list[TensorShape]:
+    """A row of draws, as many as the second input says, for each row of logits."""
+    count = constant_value(n.inputs[1])
+    return [n.inputs[0].shape.with_rank(2)[:1].concatenate([None if count is None else int(count)])]
+
+
 _multinomial_op = op(
     "Multinomial", f"logits: R, num_samples: int32; output_dtype: type = int64, {_SEED} -> output: output_dtype",
-    shape=lambda n: [n.inputs[0].shape[:1].concatenate(TensorShape([None]))], make=_drawing(_multinomial), grad=_NONE,
+    shape=multinomial_shape, make=_drawing(_multinomial), grad=_NONE,
     stateful=True, samples=[Sample(mat(2, 3), np.int32(5), values=False)],
 )  # fmt: skip
 

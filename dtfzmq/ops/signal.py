@@ -19,7 +19,8 @@ from dtfzmq.ops.samples import ints
 from dtfzmq.ops.spectral import irfft, rfft
 
 
-def _whole(value: Any, what: str) -> int:
+def known_length(value: Any, what: str) -> int:
+    """A length as a number. Raises ValueError if it is a tensor that depends on what is fed."""
     known = constant_value(value) if isinstance(value, Tensor) else value
     if known is None:
         raise ValueError(f"{what} must be known while the graph is built.")
@@ -30,7 +31,7 @@ def _cosine_window(length: Any, periodic: bool, dtype: Any, a: float, b: float, 
     to = dtypes.as_dtype(dtype)
     if not to.is_floating:
         raise ValueError(f"dtype must be a floating point type. Found {to!r}")
-    n = _whole(length, "window_length")
+    n = known_length(length, "window_length")
     if n <= 1:
         return convert_to_tensor(np.ones(n, to.np_dtype), name=name)
     span = n - (0 if periodic and n % 2 == 0 else 1)  # as TensorFlow: windows of odd length are never periodic
@@ -62,7 +63,7 @@ def frame(
     """
     signal = convert_to_tensor(signal)
     known = dims(signal)
-    length, step = _whole(frame_length, "frame_length"), _whole(frame_step, "frame_step")
+    length, step = known_length(frame_length, "frame_length"), known_length(frame_step, "frame_step")
     if known is None or known[axis] is None:
         raise ValueError(f"frame needs a signal of known size along the axis, not {signal}.")
     at = axis % len(known)
@@ -82,7 +83,7 @@ def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Te
     """The signal of which the last two axes are overlapping frames, added up. Their sizes must be known."""
     signal = convert_to_tensor(signal)
     known = dims(signal)
-    step = _whole(frame_step, "frame_step")
+    step = known_length(frame_step, "frame_step")
     if known is None or None in known[-2:]:
         raise ValueError(f"overlap_and_add needs frames of known number and length, not {signal}.")
     count, length = (int(d or 0) for d in known[-2:])
@@ -115,8 +116,8 @@ def stft(
 ) -> Tensor:  # fmt: skip
     """The spectra of windowed frames of real signals; fft_length is the next power of two unless given."""
     signals = convert_to_tensor(signals)
-    length = _whole(frame_length, "frame_length")
-    points = _enclosing(length) if fft_length is None else _whole(fft_length, "fft_length")
+    length = known_length(frame_length, "frame_length")
+    points = _enclosing(length) if fft_length is None else known_length(fft_length, "fft_length")
     with signals.graph.name_scope(name or "stft"):
         frames = frame(signals, length, frame_step, pad_end=pad_end)
         if window_fn is not None:
@@ -130,8 +131,8 @@ def inverse_stft(
 ) -> Tensor:  # fmt: skip
     """The signals of which these are the short-time spectra, up to the windows."""
     stfts = convert_to_tensor(stfts)
-    length = _whole(frame_length, "frame_length")
-    points = _enclosing(length) if fft_length is None else _whole(fft_length, "fft_length")
+    length = known_length(frame_length, "frame_length")
+    points = _enclosing(length) if fft_length is None else known_length(fft_length, "fft_length")
     with stfts.graph.name_scope(name or "inverse_stft"):
         frames = irfft(stfts, [points])[..., :length]
         if points < length:

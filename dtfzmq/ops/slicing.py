@@ -167,6 +167,14 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     return raw.Select(condition, x, y, name=name)
 
 
+def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
+    """where, with the condition, x and y broadcast to one shape."""
+    if x is None or y is None:
+        return where(condition, x, y, name)
+    condition = convert_to_tensor(condition, preferred_dtype=dtypes.bool_, name="condition")
+    return raw.SelectV2(condition, x, y, name=name)
+
+
 def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: int | None = None) -> Tensor:
     """The entries of `tensor` (from `axis` on) where the mask holds. The rank of the mask must be known."""
     tensor = convert_to_tensor(tensor, name="tensor")

@@ -11,7 +11,6 @@ from dtfzmq.base.shapes import UNKNOWN, TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import Sample, op
-from dtfzmq.graph.shape_rules import same
 from dtfzmq.graph.static import constant_value, dims
 from dtfzmq.ops.complex import cmat
 from dtfzmq.ops.raw import raw
@@ -36,6 +35,11 @@ def _complex_kernel(name: str, rank: int) -> Any:
     return kernel
 
 
+def _deep(rank: int) -> Any:
+    """The shape of the input, which has at least `rank` axes."""
+    return lambda n: [n.inputs[0].shape.with_rank_at_least(rank)]
+
+
 def _points(x: Tensor, rank: int) -> Any:
     """The number of elements of one transform, in the type of x."""
     known = dims(x)
@@ -58,11 +62,11 @@ def _declare(rank: int) -> tuple[Any, Any]:
         return (forward(g) / _points(g, rank),)
 
     forward = op(
-        f"FFT{ending}", "input: C -> output: C", shape=same, kernel=_complex_kernel("fftn", rank), grad=forward_grad,
-        samples=samples,
+        f"FFT{ending}", "input: C -> output: C", shape=_deep(rank), kernel=_complex_kernel("fftn", rank),
+        grad=forward_grad, samples=samples,
     )  # fmt: skip
     backward = op(
-        f"IFFT{ending}", "input: C -> output: C", shape=same, kernel=_complex_kernel("ifftn", rank),
+        f"IFFT{ending}", "input: C -> output: C", shape=_deep(rank), kernel=_complex_kernel("ifftn", rank),
         grad=backward_grad, samples=samples,
     )  # fmt: skip
     return forward, backward

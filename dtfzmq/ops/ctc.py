@@ -1,0 +1,272 @@
+"""Connectionist temporal classification: the loss of labels without alignment, and decoders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dtfzmq.base import dtypes
+from dtfzmq.base.shapes import TensorShape
+from dtfzmq.graph.convert import convert_to_tensor
+from dtfzmq.graph.graph import Operation, Tensor
+from dtfzmq.graph.registry import NO_GRAD, Sample, op
+from dtfzmq.graph.sparse import SparseTensor
+from dtfzmq.ops.raw import raw
+from dtfzmq.ops.samples import ints, mat
+from dtfzmq.ops.shaping import invalid
+
+Array = Any
+
+
+def _log_softmax(x: Array) -> Array:
+    x = x.astype(np.float64)
+    x = x - x.max(-1, keepdims=True)
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+
+def _forward(scores: Array, path: Array, stays: Array, jumps: Array) -> Array:
+    """log of the probability of all ways to each place of `path` at each time [time, places]; `scores` is of places."""
+    out = np.full(scores.shape, -np.inf)
+    out[0, :2] = scores[0, :2]
+    for t in range(1, len(scores)):
+        before = out[t - 1]
+        reach = np.where(stays, before, -np.inf)
+        reach[1:] = np.logaddexp(reach[1:], before[:-1])
+        reach[2:] = np.logaddexp(reach[2:], np.where(jumps[2:], before[:-2], -np.inf))
+        out[t] = reach + scores[t]
+    return out
+
+
+def _one_loss(logits: Array, labels: list[int], merge: bool) -> tuple[float, Array]:
+    """The loss of one sequence, and its gradient to the logits."""
+    blank = logits.shape[1] - 1
+    path = np.full(2 * len(labels) + 1, blank)
+    path[1::2] = labels
+    is_blank = path == blank
+    stays = is_blank | merge
+    jumps = ~is_blank
+    if merge:
+        jumps[2:] &= path[2:] != path[:-2]
+    logs = _log_softmax(logits)
+    scores = logs[:, path]
+    ahead = _forward(scores, path, stays, jumps)
+    # from the end: the path backwards, where a jump over a blank belongs to the place that it starts from
+    turned = np.zeros_like(jumps)
+    turned[2:] = jumps[::-1][:-2]
+    back = _forward(scores[::-1, ::-1], path[::-1], stays[::-1], turned)[::-1, ::-1]
+    total = np.logaddexp(ahead[-1, -1], ahead[-1, -2]) if len(path) > 1 else ahead[-1, -1]
+    if not np.isfinite(total):
+        return np.inf, np.exp(logs)  # as TensorFlow: what no labels at all would give
+    shares = np.zeros_like(logs)
+    np.add.at(shares.T, path, np.exp(ahead + back - scores - total).T)
+    return -total, np.exp(logs) - shares
+
+
+def _loss_make(node: Any, env: Any) -> Any:
+    collapse, merge = node.attrs["preprocess_collapse_repeated"], node.attrs["ctc_merge_repeated"]
+    ignore = node.attrs["ignore_longer_outputs_than_inputs"]
+
+    def kernel(inputs: Array, indices: Array, values: Array, lengths: Array) -> tuple[Array, Array]:
+        steps, batch, classes = inputs.shape
+        if len(lengths) != batch:
+            raise invalid(f"len(sequence_length) != batch_size: {len(lengths)} != {batch}")
+        losses, grads = np.zeros(batch, inputs.dtype), np.zeros_like(inputs)
+        for b in range(batch):
+            length = int(lengths[b])
+            if length > steps:
+                raise invalid(f"sequence_length({b}) <= {steps} failed: {length}")
+            labels = [int(v) for v in values[indices[:, 0] == b]]
+            if any(not 0 <= v < classes - 1 for v in labels):
+                raise invalid(f"Labels of sequence {b} must be in [0, {classes - 1}), the last is blank: {labels}")
+            if collapse:
+                labels = [v for i, v in enumerate(labels) if not i or labels[i - 1] != v]
+            required = len(labels) + sum(a == b for a, b in zip(labels, labels[1:]))
+            if required > length:
+                if not ignore:
+                    raise invalid(
+                        f"Not enough time for target transition sequence (required: {required}, available: {length}) "
+                        f"in sequence {b}. You can turn this error into a warning by using the flag "
+                        "ignore_longer_outputs_than_inputs"
+                    )
+                if len(labels) > length:
+                    continue
+            if length:
+                losses[b], grads[:length, b] = _one_loss(inputs[:length, b], labels, merge)
+        return losses, grads
+
+    return kernel
+
+
+def _loss_shape(n: Operation) -> list[TensorShape]:
+    inputs = n.inputs[0].shape.with_rank(3)
+    return [inputs[1:2].merge_with(n.inputs[3].shape.with_rank(1)), inputs]
+
+
+def _loss_grad(n: Operation, g: Tensor, _: Any) -> tuple[Tensor, None, None, None]:
+    slope = raw.PreventGradient(n.outputs[1], message="The second derivative of ctc_loss is not known.")
+    return slope * raw.Reshape(g, np.array([1, -1, 1], np.int32)), None, None, None
+
+
+_LABELS = (np.array([[0, 0], [0, 1], [1, 0]], np.int64), ints(1, 1, 0))
+_INPUTS = mat(5, 2, 3, dtype="float64")
+op(
+    "CTCLoss",
+    "inputs: E, labels_indices: int64, labels_values: int32, sequence_length: int32; "
+    "preprocess_collapse_repeated: bool = False, ctc_merge_repeated: bool = True, "
+    "ignore_longer_outputs_than_inputs: bool = False -> loss: E, gradient: E",
+    shape=_loss_shape, make=_loss_make, grad=_loss_grad,
+    samples=[
+        Sample(_INPUTS, *_LABELS, ints(5, 4), differentiable=False),
+        Sample(_INPUTS, *_LABELS, ints(5, 4), ctc_merge_repeated=False, differentiable=False),
+    ],
+)  # fmt: skip
+
+
+def _listed(paths: list[list[int]]) -> tuple[Array, Array, Array]:
+    """Sequences as the indices, values and shape of a sparse tensor."""
+    indices = [(b, i) for b, path in enumerate(paths) for i in range(len(path))]
+    values = [v for path in paths for v in path]
+    shape = [len(paths), max(map(len, paths), default=0)]
+    return np.array(indices, np.int64).reshape(-1, 2), np.array(values, np.int64), np.array(shape, np.int64)
+
+
+def _greedy_make(node: Any, env: Any) -> Any:
+    merge, blank_index = node.attrs["merge_repeated"], node.attrs["blank_index"]
+
+    def kernel(inputs: Array, lengths: Array) -> tuple[Array, Array, Array, Array]:
+        steps, batch, classes = inputs.shape
+        if np.max(lengths, initial=0) > steps:
+            raise invalid(f"sequence_length must be <= {steps}, got {lengths.tolist()}")
+        blank = blank_index % classes
+        best = inputs.argmax(-1)
+        paths, sums = [], np.zeros((batch, 1), inputs.dtype)
+        for b in range(batch):
+            chosen = best[: lengths[b], b].tolist()
+            sums[b] = -inputs[np.arange(len(chosen)), b, chosen].sum()
+            paths.append([v for i, v in enumerate(chosen) if v != blank and not (merge and i and chosen[i - 1] == v)])
+        return (*_listed(paths), sums)
+
+    return kernel
+
+
+def _decoded_shapes(n: Operation, count: int, sums: int) -> list[TensorShape]:
+    batch = n.inputs[0].shape.with_rank(3)[1:2].merge_with(n.inputs[1].shape.with_rank(1))
+    shapes = [[None, 2]] * count + [[None]] * count + [[2]] * count
+    return [*map(TensorShape, shapes), batch.concatenate([sums])]
+
+
+_NO_GRAD = NO_GRAD("which labels are best does not change smoothly")
+op(
+    "CTCGreedyDecoder",
+    "inputs: E, sequence_length: int32; merge_repeated: bool = False, blank_index: int = -1 -> decoded_indices: int64, "
+    "decoded_values: int64, decoded_shape: int64, log_probability: E",
+    shape=lambda n: _decoded_shapes(n, 1, 1), make=_greedy_make, grad=_NO_GRAD, samples=[Sample(_INPUTS, ints(5, 3))],
+)  # fmt: skip
+
+
+def _search(logs: Array, width: int) -> list[tuple[tuple[int, ...], float]]:
+    """Label sequences of one input, the most probable first, from a search that keeps `width` of them at each time."""
+    blank = logs.shape[1] - 1
+    beam: dict[tuple[int, ...], tuple[float, float]] = {(): (0.0, -np.inf)}  # log p of those ending in blank, and not
+    for row in logs:
+        found: dict[tuple[int, ...], tuple[float, float]] = {}
+        for path, (to_blank, to_label) in beam.items():
+            total = np.logaddexp(to_blank, to_label)
+            old = found.get(path, (-np.inf, -np.inf))
+            stay = np.logaddexp(old[1], to_label + row[path[-1]]) if path else old[1]
+            found[path] = (np.logaddexp(old[0], total + row[blank]), stay)
+            for c in range(blank):
+                start = to_blank if path and path[-1] == c else total
+                more = (*path, c)
+                old = found.get(more, (-np.inf, -np.inf))
+                found[more] = (old[0], np.logaddexp(old[1], start + row[c]))
+        best = sorted(found.items(), key=lambda item: -np.logaddexp(*item[1]))
+        beam = dict(best[:width])
+    return [(path, float(np.logaddexp(*ends))) for path, ends in beam.items()]
+
+
+def _beam_make(node: Any, env: Any) -> Any:
+    width, top, merge = (node.attrs[k] for k in ("beam_width", "top_paths", "merge_repeated"))
+
+    def kernel(inputs: Array, lengths: Array) -> tuple[Array, ...]:
+        batch = inputs.shape[1]
+        paths: list[list[list[int]]] = [[] for _ in range(top)]
+        sums = np.zeros((batch, top), inputs.dtype)
+        for b in range(batch):
+            found = _search(_log_softmax(inputs[: lengths[b], b]), width)
+            if len(found) < top:
+                raise invalid(f"Less leaves in the beam search than requested: {len(found)} < {top}")
+            for k, (path, score) in enumerate(found[:top]):
+                kept = [v for i, v in enumerate(path) if not (merge and i and path[i - 1] == v)]
+                paths[k].append(kept)
+                sums[b, k] = score
+        listed = [_listed(p) for p in paths]
+        return (*(x[0] for x in listed), *(x[1] for x in listed), *(x[2] for x in listed), sums)
+
+    return kernel
+
+
+op(
+    "CTCBeamSearchDecoder",
+    "inputs: E, sequence_length: int32; beam_width: int, top_paths: int, merge_repeated: bool = True -> "
+    "decoded_indices: int64*top_paths, decoded_values: int64*top_paths, decoded_shape: int64*top_paths, "
+    "log_probability: E",
+    shape=lambda n: _decoded_shapes(n, n.attrs["top_paths"], n.attrs["top_paths"]), make=_beam_make, grad=_NO_GRAD,
+    samples=[Sample(_INPUTS, ints(5, 3), beam_width=4, top_paths=2)],
+)  # fmt: skip
+
+
+def ctc_loss(
+    labels: SparseTensor | None = None, inputs: Any = None, sequence_length: Any = None,
+    preprocess_collapse_repeated: bool = False, ctc_merge_repeated: bool = True,
+    ignore_longer_outputs_than_inputs: bool = False, time_major: bool = True, logits: Any = None,
+) -> Tensor:  # fmt: skip
+    """-log of the probability of each sequence of labels (rows of a SparseTensor of int32), over all alignments.
+
+    inputs: logits [time, batch, classes] ([batch, time, classes] unless time_major); the last class is blank. Fails at
+    run time for sequences too short for their labels. With `ignore_longer_outputs_than_inputs` those have a loss
+    without end, or no loss and no gradient if there are more labels than times.
+    """
+    if not isinstance(labels, SparseTensor):
+        raise TypeError("Expected labels (first argument) to be a SparseTensor")
+    x = convert_to_tensor(inputs if logits is None else logits, name="inputs")
+    if not time_major:
+        x = raw.Transpose(x, np.array([1, 0, 2], np.int32))
+    return raw.CTCLoss(
+        x, labels.indices, labels.values, convert_to_tensor(sequence_length, dtypes.int32),
+        preprocess_collapse_repeated=preprocess_collapse_repeated, ctc_merge_repeated=ctc_merge_repeated,
+        ignore_longer_outputs_than_inputs=ignore_longer_outputs_than_inputs,
+    )[0]  # fmt: skip
+
+
+def ctc_greedy_decoder(
+    inputs: Any, sequence_length: Any, merge_repeated: bool = True, blank_index: int | None = None
+) -> tuple[list[SparseTensor], Tensor]:
+    """([the best class at each time without blanks and repeats], minus the sum of its logits [batch, 1])."""
+    *parts, sums = raw.CTCGreedyDecoder(
+        inputs, convert_to_tensor(sequence_length, dtypes.int32), merge_repeated=merge_repeated,
+        blank_index=-1 if blank_index is None else blank_index,
+    )  # fmt: skip
+    return [SparseTensor(*parts)], sums
+
+
+def ctc_beam_search_decoder(
+    inputs: Any, sequence_length: Any, beam_width: int = 100, top_paths: int = 1, merge_repeated: bool = True
+) -> tuple[list[SparseTensor], Tensor]:
+    """(the `top_paths` most probable sequences of labels, log of their probabilities [batch, top_paths]).
+
+    merge_repeated: repeats are dropped from what was found, even those with a blank between them, as in TensorFlow.
+    """
+    *parts, sums = raw.CTCBeamSearchDecoder(
+        inputs, convert_to_tensor(sequence_length, dtypes.int32), beam_width=beam_width, top_paths=top_paths,
+        merge_repeated=merge_repeated,
+    )  # fmt: skip
+    return [SparseTensor(*parts[k::top_paths]) for k in range(top_paths)], sums
+
+
+def ctc_beam_search_decoder_v2(
+    inputs: Any, sequence_length: Any, beam_width: int = 100, top_paths: int = 1
+) -> tuple[list[SparseTensor], Tensor]:
+    """ctc_beam_search_decoder that keeps repeats."""
+    return ctc_beam_search_decoder(inputs, sequence_length, beam_width, top_paths, False)
