@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SEEDS  ?= 100
 
-.PHONY: help venv demo test lint bench schemas docs soak clean
+.PHONY: help venv demo test lint bench bench-kernels schemas docs soak clean
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 3
 
@@ -40,6 +40,9 @@ test: lint
 
 bench: $(VENV)/runtime
 	$(BIN)/python benchmarks/run.py
+
+bench-kernels: $(VENV)/runtime
+	$(BIN)/python benchmarks/kernels.py
 
 schemas: $(VENV)/runtime
 	$(BIN)/python schemas/generate.py

@@ -10,6 +10,7 @@ from dtfzmq.base import errors
 from dtfzmq.graph.graph import Graph
 from dtfzmq.ops.complex import cmat
 from dtfzmq.ops.linalg import regular, spd
+from dtfzmq.ops.matmul import _dot
 from dtfzmq.ops.samples import mat
 from tests.kit.evaluate import evaluate
 
@@ -135,3 +136,17 @@ def test_einsum_of_unknown_shapes():
     got = evaluate(z, {x: np.ones((2, 4, 3)), y: np.ones((5, 3))})
     np.testing.assert_array_equal(got, np.full((2, 4, 5), 3))
     assert tf.einsum("ij,kj->ik", y, y).shape.as_list() == [None, None]
+
+
+@pytest.mark.parametrize("sizes", [(128, 128, 128), (131, 300, 90), (1000, 100, 64), (64, 784, 128), (4096, 32, 32)])
+def test_products_in_stacks_are_products(sizes):
+    rows, inner, columns = sizes
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((rows, inner), (inner, columns)))
+    expected = a.astype(float) @ b.astype(float)
+    np.testing.assert_allclose(_dot(a, b), expected, rtol=1e-4, atol=1e-4)
+    out = np.empty((rows, columns), np.float32)
+    assert _dot(a, b, out=out) is out
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
+    turned = np.asfortranarray(a)
+    np.testing.assert_allclose(_dot(turned, b), expected, rtol=1e-4, atol=1e-4)
