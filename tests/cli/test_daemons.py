@@ -60,12 +60,12 @@ def test_a_daemon_ends_on_a_signal_and_leaves_its_port(
 def test_shutdown_ends_a_daemon_with_code_0_and_leaves_its_port(processes: Processes) -> None:
     cluster = processes({"ps": 1, "worker": 1})
     cluster.start_all()
-    begin = time.monotonic()
     code, out, _ = dtfzmq("shutdown", cluster.address("ps"), cluster.target("worker"))
+    begin = time.monotonic()  # how long the command itself takes to load is not the daemons' affair
     assert (code, out.count("is ending")) == (0, 2), out
     assert cluster.tasks["ps/0"].wait() == 0
     assert cluster.tasks["worker/0"].wait() == 0
-    assert time.monotonic() - begin < 3.0
+    assert time.monotonic() - begin < 2.0
     assert can_bind(cluster.address("ps"))
 
 
