@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from dtfzmq.base import dtypes
 from dtfzmq.graph import registry
@@ -185,71 +185,3 @@ DECLARED: Final = frozenset(d.name for d in registry.all_ops()) - OF_STATE  # of
 WITHOUT_KERNEL: Final = frozenset({"If", "While", "_Arg", "_Retval", "_Send", "_Recv"})
 # Lists are no arrays; tests/ops/test_control.py and test_tensor_array.py have these.
 WITHOUT_SAMPLES: Final = WITHOUT_KERNEL | {"ListGet", "EmptyList", "ListPack", "ListUnpack"} | set(list_ops.NAMES)
-
-
-_NAMESPACES: Final[dict[str, tuple[Any, ...]]] = {
-    "": (
-        constants,
-        grouping,
-        elementwise,
-        math,
-        cast,
-        array,
-        slicing,
-        reductions,
-        matmul,
-        clip,
-        random,
-        gradients,
-        control,
-        complex,
-        diag,
-        special,
-        linalg,
-        decompositions,
-        einsum,
-        segments,
-        partitioning,
-        printing,
-        checks,
-        shape_checks,
-        blocks,
-        patches,
-        sorting,
-        sets,
-        strings,
-        string_numbers,
-        spectral,
-        sparse,
-        sparse_reduce,
-        set_ops,
-        string_split,
-        py_func,
-        matrix_functions,
-        running,
-        reverse_sequence,
-        sparse_math,
-    ),
-    "math": (reductions, math, elementwise, complex, special, segments, sorting, sets, matrix_functions, running),
-    "bitwise": (math, bitwise_ops),
-    "nn": (nn, conv_layers, pooling, blocks, batch_norm, normalization, patches, candidates, sampled_losses, embedding),
-    "losses": (losses,),
-    "image": (patches, resize, image, image_color, image_files, image_measures, boxes, random),
-    "linalg": (diag, linalg, decompositions, einsum, matrix_functions),
-    "debugging": (printing, checks, shape_checks),
-    "strings": (strings, string_numbers, string_split),
-    "spectral": (spectral, signal),
-    "signal": (spectral, signal),
-    "sparse": (sparse, sparse_reduce),
-    "sets": (set_ops,),
-}
-
-
-def public(name: str) -> Any:
-    """The function of the op library behind a public dotted name ("nn.relu"), or None if there is none."""
-    space, _, leaf = name.rpartition(".")
-    for module in _NAMESPACES.get(space, ()):
-        found = vars(module).get(leaf)
-        if callable(found) and not leaf.startswith("_"):
-            return found
-    return None

@@ -10,6 +10,7 @@ import random
 import numpy as np
 import pytest
 
+import dtfzmq as tf
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Graph, get_default_graph
 from dtfzmq.graph.serial import graph_nodes
@@ -51,7 +52,7 @@ class Program:
                 if kind == 0:
                     made = elementwise.tanh(a * self.w + b)
                 elif kind == 1:
-                    count = families.public("cast")(array.shape(a)[0], "float64")
+                    count = tf.cast(array.shape(a)[0], "float64")
                     made = elementwise.sin(a - b) / count
                 elif kind == 2:
                     made = math.maximum(a, b * 0.5)
