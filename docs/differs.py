@@ -5,6 +5,8 @@ from __future__ import annotations
 # Ops that TensorFlow 1 has under no name, with what they are for.
 OWN = {
     "AssignMovingAverage": "`train.ExponentialMovingAverage` in one step, under the variable's lock",
+    "CTCUniqueLabels": "`nn.ctc_unique_labels`, which TensorFlow composes",
+    "CollapseRepeated": "`nn.collapse_repeated`, which TensorFlow composes",
     "EinsumGrad": "gradient of Einsum",
     "EmptyList": "a list without elements: no gradient of a TensorArray, the other branch's list",
     "GatherGrad": "gradient of GatherV2 along an axis that is not the first",
@@ -43,6 +45,7 @@ OWN = {
     "SparseUnion": "where elements of two SparseTensors meet",
     "SumDuplicateSlices": "rows of IndexedSlices with equal indices added up",
     "SumImagePatches": "gradient of ExtractImagePatches",
+    "SumVolumePatches": "gradient of ExtractVolumePatches",
     "SumToShape": "gradient of what was broadcast: the sum over the copies",
     "SylvesterSolve": "gradient of MatrixSquareRoot",
     "TakeInOrder": "values in an order along the last axis",
@@ -58,9 +61,11 @@ FUNCTIONS = {
     "AccumulatorTakeGradient": ["ConditionalAccumulator.take_grad"],
     "ApplyCenteredRMSProp": ["train.RMSPropOptimizer"],
     "Conv3DBackpropInputV2": ["nn.conv3d_transpose"],
+    "EuclideanNorm": ["math.reduce_euclidean_norm"],
     "IsVariableInitialized": ["is_variable_initialized"],
     "LowerBound": ["searchsorted"],
     "MirrorPad": ["pad"],
+    "NonMaxSuppressionV5": ["image.non_max_suppression_with_scores", "image.non_max_suppression_padded"],
     "MulNoNan": ["math.multiply_no_nan"],
     "PopulationCount": ["bitwise.population_count"],
     "PyCall": ["py_func", "numpy_function"],
@@ -76,7 +81,9 @@ FUNCTIONS = {
     "RandomUniformInt": ["random_uniform"],
     "ReduceJoin": ["reduce_join"],
     "RepeatAlong": ["repeat"],
+    "SampleDistortedBoundingBoxV2": ["image.sample_distorted_bounding_box"],
     "Select": ["where"],
+    "SelectV2": ["where_v2"],
     "SparseAccumulatorApplyGradient": ["SparseConditionalAccumulator.apply_grad"],
     "SparseAccumulatorTakeGradient": ["SparseConditionalAccumulator.take_grad"],
     "SparseApplyCenteredRMSProp": ["train.RMSPropOptimizer"],
@@ -99,6 +106,9 @@ FUNCTIONS = {
 # By op type or public name.
 DIFFERS = {
     "If": "TF1's Switch and Merge are one op with a graph per branch; nothing of a branch that is not taken runs",
+    "ExtractGlimpse": "other noise than TF's beyond the image; no gradient",
+    "SampleDistortedBoundingBoxV2": "other boxes than TF's for the same seeds",
+    "TopKV2": "sorted whether `sorted` or not; nan is never among the largest",
     "While": "TF1's Enter, Exit, NextIteration and LoopCond are one op with two graphs; iterations run one after the "
     "other whatever `parallel_iterations` says",
     "VariableV2": "updates are made under the variable's lock whether `use_locking` or not",

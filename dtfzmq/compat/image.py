@@ -10,6 +10,7 @@ from dtfzmq.ops.crops import (
     crop_and_resize,
     draw_bounding_boxes,
     extract_glimpse,
+    sample_distorted_bounding_box,
 )
 from dtfzmq.ops.image import (
     central_crop,
@@ -48,6 +49,7 @@ from dtfzmq.ops.image_color import (
 )
 from dtfzmq.ops.image_files import (
     adjust_jpeg_quality,
+    decode_and_crop_jpeg,
     decode_bmp,
     decode_gif,
     decode_image,

@@ -3,6 +3,7 @@
 from dtfzmq.compat import gfile
 from dtfzmq.ops.files import matching_files, read_file, write_file
 from dtfzmq.ops.image_files import (
+    decode_and_crop_jpeg,
     decode_bmp,
     decode_gif,
     decode_image,

@@ -44,10 +44,13 @@ from dtfzmq.ops.conv_layers import (
     separable_conv2d,
 )
 from dtfzmq.ops.ctc import (
+    collapse_repeated,
     ctc_beam_search_decoder,
     ctc_beam_search_decoder_v2,
     ctc_greedy_decoder,
     ctc_loss,
+    ctc_loss_v2,
+    ctc_unique_labels,
 )
 from dtfzmq.ops.elementwise import sigmoid, tanh
 from dtfzmq.ops.embedding import embedding_lookup_sparse, safe_embedding_lookup_sparse

@@ -268,3 +268,71 @@ def extract_glimpse(
         input, size, offsets, centered=centered, normalized=normalized, uniform_noise=uniform_noise, **op_seeds(None),
         name=name or "ExtractGlimpse",
     )  # fmt: skip
+
+
+def _covered(box: tuple[float, ...], others: Array, least: float) -> bool:
+    """Whether the box holds at least that share of one of the others (y1, x1, y2, x2), or there are none."""
+    y1, x1, y2, x2 = box
+    rows = np.minimum(y2, others[:, 2]) - np.maximum(y1, others[:, 0])
+    columns = np.minimum(x2, others[:, 3]) - np.maximum(x1, others[:, 1])
+    areas = (others[:, 2] - others[:, 0]) * (others[:, 3] - others[:, 1])
+    return least <= 0 or not len(others) or bool((np.maximum(rows, 0) * np.maximum(columns, 0) >= least * areas).any())
+
+
+def _sample_make(node: Any, env: Any) -> Any:
+    attrs = node.attrs
+    rng = generator(attrs["seed"], attrs["seed2"])
+
+    def kernel(image_size: Array, boxes: Array, least: Array) -> tuple[Array, Array, Array]:
+        height, width = int(image_size[0]), int(image_size[1])
+        others = boxes.reshape(-1, 4).astype(np.float64)
+        if not len(others) and not attrs["use_image_if_no_bounding_boxes"]:
+            raise invalid("No bounding boxes provided as input. One must enable use_image_if_no_bounding_boxes.")
+        y, x, rows, columns = 0, 0, height, width
+        for _ in range(attrs["max_attempts"]):
+            aspect, share = rng.uniform(*attrs["aspect_ratio_range"]), rng.uniform(*attrs["area_range"])
+            h = round((share * height * width / aspect) ** 0.5)
+            w = round(h * aspect)
+            if not (0 < h <= height and 0 < w <= width):
+                continue
+            top, left = int(rng.integers(height - h + 1)), int(rng.integers(width - w + 1))
+            if _covered((top / height, left / width, (top + h) / height, (left + w) / width), others, float(least)):
+                y, x, rows, columns = top, left, h, w
+                break
+        kind = image_size.dtype
+        box = np.array([[[y / height, x / width, (y + rows) / height, (x + columns) / width]]], np.float32)
+        return np.array([y, x, 0], kind), np.array([rows, columns, -1], kind), box
+
+    return kernel
+
+
+op(
+    "SampleDistortedBoundingBoxV2",
+    "image_size: Z, bounding_boxes: float32, min_object_covered: float32; seed: int = 0, seed2: int = 0, "
+    "aspect_ratio_range: list(float) = [0.75, 1.33], area_range: list(float) = [0.05, 1.0], max_attempts: int = 100, "
+    "use_image_if_no_bounding_boxes: bool = False -> begin: Z, size: Z, bboxes: float32",
+    shape=lambda n: [TensorShape([3]), TensorShape([3]), TensorShape([1, 1, 4])], make=_sample_make,
+    grad=NO_GRAD("random numbers"), stateful=True,
+    samples=[Sample(ints(8, 8, 3), _BOXES[None], np.float32(0.1), values=False, seed=1)],
+)  # fmt: skip
+
+
+def sample_distorted_bounding_box(
+    image_size: Any, bounding_boxes: Any, seed: int | None = None, seed2: int | None = None,
+    min_object_covered: Any = 0.1, aspect_ratio_range: Any = None, area_range: Any = None,
+    max_attempts: int | None = None, use_image_if_no_bounding_boxes: bool | None = None, name: str | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """A random part of an image, as (begin, size) for tf.slice and as a box [1, 1, 4]; the whole after failures.
+
+    It has an aspect (width / height) and a share of the image within the ranges, and holds at least
+    `min_object_covered` of one of the `bounding_boxes` [1, n, (y1, x1, y2, x2)].
+    """
+    boxes, least = (convert_to_tensor(v, dtypes.float32) for v in (bounding_boxes, min_object_covered))
+    given = {"seed": seed or 0, "seed2": seed2 or 0} if seed or seed2 else op_seeds(None)
+    made: tuple[Tensor, Tensor, Tensor] = raw.SampleDistortedBoundingBoxV2(
+        image_size, boxes, least, aspect_ratio_range=list(aspect_ratio_range or (0.75, 1.33)),
+        area_range=list(area_range or (0.05, 1.0)),
+        max_attempts=max_attempts or 100, use_image_if_no_bounding_boxes=bool(use_image_if_no_bounding_boxes),
+        name=name or "sample_distorted_bounding_box", **given,
+    )  # fmt: skip
+    return made

@@ -12,6 +12,7 @@ from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Operation, Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.sparse import SparseTensor
+from dtfzmq.graph.static import constant_value, dims
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
 from dtfzmq.ops.shaping import invalid
@@ -270,3 +271,82 @@ def ctc_beam_search_decoder_v2(
 ) -> tuple[list[SparseTensor], Tensor]:
     """ctc_beam_search_decoder that keeps repeats."""
     return ctc_beam_search_decoder(inputs, sequence_length, beam_width, top_paths, False)
+
+
+def ctc_loss_v2(
+    labels: Any, logits: Any, label_length: Any, logit_length: Any, logits_time_major: bool = True, unique: Any = None,
+    blank_index: int | None = None, name: str | None = None,
+) -> Tensor:  # fmt: skip
+    """ctc_loss with labels as rows of a matrix, of which `label_length` count, or as a SparseTensor.
+
+    The blank is class `blank_index`, by default the first for a matrix and the last for a SparseTensor. `unique` is
+    accepted: the loss needs no help from it. The number of classes must be known.
+    """
+    logits = convert_to_tensor(logits, name="logits")
+    classes = (dims(logits) or (None,))[-1]
+    if classes is None:
+        raise ValueError(f"ctc_loss_v2 needs logits with a known number of classes, not {logits}.")
+    with logits.graph.name_scope(name or "ctc_loss_dense"):
+        sparse = isinstance(labels, SparseTensor)
+        blank = ((-1 if sparse else 0) if blank_index is None else blank_index) % classes
+        if not sparse:
+            labels = convert_to_tensor(labels, dtypes.int32)
+            counted = raw.Less(raw.Range(0, raw.Shape(labels)[1], 1), raw.ExpandDims(label_length, 1))
+            at = raw.Where(counted)
+            labels = SparseTensor(at, raw.GatherNd(labels, at), raw.Cast(raw.Shape(labels), DstT=dtypes.int64))
+        if blank != classes - 1:  # the blank moves to the end, what was behind it one down
+            order = np.array([i for i in range(classes) if i != blank] + [blank], np.int32)
+            logits = raw.GatherV2(logits, order, -1)
+            behind = raw.Cast(raw.Greater(labels.values, blank), DstT=dtypes.int32)
+            labels = SparseTensor(labels.indices, labels.values - behind, labels.dense_shape)
+        return ctc_loss(labels, logits, logit_length, time_major=logits_time_major)
+
+
+def ctc_unique_labels(labels: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
+    """(the different labels of each row as they come, then zeros; the place of each label among them)."""
+    made: tuple[Tensor, Tensor] = raw.CTCUniqueLabels(labels, name=name or "ctc_unique_labels")
+    return made
+
+
+def collapse_repeated(labels: Any, seq_length: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
+    """(each row without labels that repeat the one before, then zeros; how many are left of its `seq_length`)."""
+    labels = convert_to_tensor(labels, name="labels")
+    made: tuple[Tensor, Tensor] = raw.CollapseRepeated(labels, seq_length, name=name or "collapse_repeated_labels")
+    return made
+
+
+def _unique_rows(labels: Array) -> tuple[Array, Array]:
+    found, places = np.zeros(labels.shape, np.int64), np.zeros(labels.shape, np.int32)
+    for row, out, place in zip(labels, found, places):
+        known: dict[Any, int] = {}
+        place[:] = [known.setdefault(v, len(known)) for v in row.tolist()]
+        out[: len(known)] = list(known)
+    return found, places
+
+
+def _collapsed(labels: Array, lengths: Array) -> tuple[Array, Array]:
+    rows = []
+    for row, length in zip(labels.tolist(), lengths.tolist()):
+        rows.append([v for i, v in enumerate(row[:length]) if not i or row[i - 1] != v])
+    out = np.zeros((len(rows), max(map(len, rows), default=0)), labels.dtype)
+    for to, kept in zip(out, rows):
+        to[: len(kept)] = kept
+    return out, np.array([len(r) for r in rows], lengths.dtype)
+
+
+def _collapsed_shape(n: Operation) -> list[TensorShape]:
+    labels, lengths = (constant_value(t) for t in n.inputs)
+    longest = None if labels is None or lengths is None else _collapsed(labels, lengths)[0].shape[1]
+    return [n.inputs[0].shape.with_rank(2)[:1].concatenate([longest]), n.inputs[1].shape.with_rank(1)]
+
+
+_ROWS = np.array([[1, 1, 2, 1], [3, 3, 3, 0]], np.int32)
+op(
+    "CTCUniqueLabels", "labels: Z -> y: int64, idx: int32", shape=lambda n: [n.inputs[0].shape.with_rank(2)] * 2,
+    kernel=_unique_rows, grad=NO_GRAD("integers"), samples=[Sample(_ROWS)],
+)  # fmt: skip
+op(
+    "CollapseRepeated", "labels: T, seq_length: I -> collapsed: T, new_seq_length: I",
+    shape=_collapsed_shape,
+    kernel=_collapsed, grad=NO_GRAD("labels"), samples=[Sample(_ROWS, ints(4, 3))],
+)  # fmt: skip

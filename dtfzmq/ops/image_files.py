@@ -244,6 +244,18 @@ def decode_jpeg(
     return raw.DecodeJpeg(_contents(contents), channels=channels or 0, ratio=ratio, name=name)
 
 
+def decode_and_crop_jpeg(
+    contents: Any, crop_window: Any, channels: int = 0, ratio: int = 1, fancy_upscaling: bool = True,
+    try_recover_truncated: bool = False, acceptable_fraction: float = 1, dct_method: str = "", name: str | None = None,
+) -> Tensor:  # fmt: skip
+    """The part of decode_jpeg's pixels that crop_window = (y, x, height, width) says."""
+    window = convert_to_tensor(crop_window, dtypes.int32, name="crop_window")
+    with window.graph.name_scope(name or "decode_and_crop_jpeg"):
+        whole = decode_jpeg(contents, channels, ratio)
+        begin, size = raw.ConcatV2([window[:2], [0]], 0), raw.ConcatV2([window[2:], [-1]], 0)
+        return raw.Slice(whole, begin, size)
+
+
 def decode_bmp(contents: Any, channels: int = 0, name: str | None = None) -> Tensor:
     """A BMP file's pixels [height, width, channels], uint8."""
     return raw.DecodeBmp(_contents(contents), channels=channels or 0, name=name)

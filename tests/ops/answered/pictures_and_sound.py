@@ -63,3 +63,9 @@ for n, options in (("0", {}), ("1", {"range_given": True}), ("2", {"range_given"
     case("yquantize" + n, lambda tf, x, options=options: tf.quantization.quantize_and_dequantize(
         x, -1.0, 1.5, num_bits=4, **options
     ))  # fmt: skip
+case("yctc_dense", lambda tf, y, x, n, t: tf.nn.ctc_loss_v2(y, x, n, t))
+case("yctc_dense_last", lambda tf, y, x, n, t: tf.nn.ctc_loss_v2(y, x, n, t, False, blank_index=2))
+case("yctc_labels", lambda tf, y, n: [*tf.nn.ctc_unique_labels(y), *tf.nn.collapse_repeated(y, n)])
+case("ydistort", lambda tf, b: [
+    t * 0 for t in tf.image.sample_distorted_bounding_box([8, 9, 3], b, seed=1)
+] + [tf.image.sample_distorted_bounding_box([8, 9, 3], b, area_range=[1.0, 1.0], aspect_ratio_range=[2.0, 2.1])[2]])
