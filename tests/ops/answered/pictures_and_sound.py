@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.ops.answered.table import case
 
 case("ycrop", lambda tf, x, b: tf.image.crop_and_resize(x, b, [1, 0], [3, 2]))
@@ -42,7 +44,8 @@ case("ywindows", lambda tf, x: [
     tf.signal.kaiser_window(6), tf.signal.kaiser_window(5, beta=3.0), tf.signal.kaiser_bessel_derived_window(8),
     tf.signal.vorbis_window(6, tf.float64), tf.signal.inverse_stft_window_fn(2)(5, dtype=tf.float32),
 ])  # fmt: skip
-for n, options in (("0", {}), ("1", {"norm": "ortho"}), ("2", {"window_fn": None})):
+OPTIONS: list[dict[str, Any]] = [{}, {"norm": "ortho"}, {"window_fn": None}]
+for n, options in zip("012", OPTIONS):
     case("ymdct" + n, lambda tf, x, options=options: tf.signal.mdct(x, 8, pad_end=True, **options))
     case("yinverse_mdct" + n, lambda tf, x, options=options: tf.signal.inverse_mdct(x, **options))
 case("ymel", lambda tf, x: [
