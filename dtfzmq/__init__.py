@@ -36,6 +36,7 @@ from dtfzmq.base.dtypes import bool_ as bool  # TensorFlow's name
 from dtfzmq.base.errors import OpError
 from dtfzmq.base.names import DeviceSpec
 from dtfzmq.base.shapes import Dimension, TensorShape
+from dtfzmq.base.version import VERSION as __version__
 from dtfzmq.client.config import (
     ConfigProto,
     GPUOptions,
@@ -567,7 +568,6 @@ from dtfzmq.variables.variable import Variable
 
 newaxis = None
 no_gradient = NotDifferentiable
-__version__ = "0.1.0"
 
 # Namespaces that few programs use and that cost a good part of the whole import; they load when they are first named.
 _LATE = {"contrib": "dtfzmq.contrib", "test": "dtfzmq.compat.test"}

@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from dtfzmq.base import errors, names
+from dtfzmq.base.version import VERSION
 from dtfzmq.wire.message import WireError, message
 
 #: Changes when two versions could misunderstand each other.
@@ -28,7 +29,7 @@ class Who:
     host: str = ""
     address: str = ""
     nonce: str = ""
-    version: str = ""
+    version: str = VERSION
 
     def title(self) -> str:
         """For people: the task, or the client with its process and host."""
