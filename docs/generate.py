@@ -125,7 +125,7 @@ def users() -> Named:
     """Public names by the op types that they stand for: by name, or because their definition names no other."""
     named = [(value, called) for value, called in doors().values() if hasattr(value, "__name__")]
     names = {(value.__module__, value.__name__): called for value, called in named}
-    found: Named = {d.name: [*_of_training(d.name), *FUNCTIONS.get(d.name, ())] for d in opdef.all_ops()}
+    found: Named = {d.name: [*_of_training(d.name), *FUNCTIONS.get(d.name, ())] for d in opdef.library_ops()}
     by_name: Named = {}
     for _, called in named:
         for plain in {_plain(n) for n in called}:
@@ -174,7 +174,7 @@ def page() -> str:
     """The whole page."""
     used = users()
     lines = [HEAD]
-    declared = opdef.all_ops()
+    declared = opdef.library_ops()
     lines += [
         f"## {len(declared)} ops", "",
         "The type is TensorFlow 1's unless the last column says *own*. Beside it the functions that stand for it; "

@@ -237,7 +237,7 @@ def tagged(tag: str, body: Schema) -> Schema:
 
 def ops() -> Schema:
     """What a node of each op type looks like, by its signature."""
-    known = opdef.all_ops()
+    known = opdef.library_ops()
     return {
         "title": "Node of a registered op",
         "allOf": [

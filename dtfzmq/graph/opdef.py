@@ -189,6 +189,7 @@ class OpDef:
     inplace: tuple[int, ...] = ()
     holds: bool = False
     builder: Callable[..., Any] | None = None
+    module: str = ""  # that declares it
 
     @property
     def elementwise(self) -> bool:
@@ -231,3 +232,9 @@ def lookup(name: str) -> OpDef:
 def all_ops() -> list[OpDef]:
     """Every declaration, by name."""
     return [_TABLE[name] for name in sorted(_TABLE)]
+
+
+def library_ops() -> list[OpDef]:
+    """The declarations of this package, by name, without those of programs and tests that declare their own."""
+    own = __name__.partition(".")[0] + "."
+    return [definition for definition in all_ops() if definition.module.startswith(own)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -56,6 +57,7 @@ def op(
     definition = OpDef(
         name, parsed, shape, grad, kernel, make, start, tuple(samples), stateful, out, inplace, holds
     )
+    definition.module = sys._getframe(1).f_globals["__name__"]
     opdef.add(definition)
     definition.builder = _builder(definition)
     return definition.builder
