@@ -1,5 +1,5 @@
-"""ConfigProto and its parts: what a session, or a server, is asked for. TF1's fields are all accepted; README's table
-says which have a meaning here."""
+"""ConfigProto and its parts: what a session, or a server, is asked for. TF1's fields are all accepted; a table in
+docs/differences.md says which have a meaning here, and whether for a server or a session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dtfzmq.cluster.spec import ClusterDef
 
 
 class GPUOptions(Record):
-    """Accepted for TF1 programs; only `allow_growth` and the fraction are read, by devices other than CPUs."""
+    """Accepted for TF1 programs; there are no GPUs."""
 
     FIELDS: ClassVar[dict[str, Any]] = {
         "per_process_gpu_memory_fraction": 0.0,
