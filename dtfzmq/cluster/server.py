@@ -93,6 +93,7 @@ class Server:
                 except errors.OpError:
                     self._endpoint.close()
                     raise
+                self._task.peers.addresses[self.task] = join_address(self._host, self._port)  # the port that 0 became
                 self._task.connect(self._endpoint)
         except BaseException:
             self._loop.release()
