@@ -5,9 +5,11 @@ This module holds public names alone. Where a thing lives: ``base`` errors, dtyp
 """
 
 import importlib as _importlib
+import sys as _sys
 from typing import Any as _Any
 
-from dtfzmq import layers, train
+from dtfzmq import compat, layers, train
+from dtfzmq.base import absent as _absent
 from dtfzmq.base import errors
 from dtfzmq.base.dtypes import (
     DType,
@@ -566,6 +568,9 @@ from dtfzmq.variables.store import AUTO_REUSE
 from dtfzmq.variables.template import make_template
 from dtfzmq.variables.variable import Variable
 
+# Programs of TensorFlow 1.13 and later say tf.compat.v1 for what they mean to keep.
+_sys.modules["dtfzmq.compat.v1"] = compat.v1 = _sys.modules[__name__]
+
 newaxis = None
 no_gradient = NotDifferentiable
 
@@ -576,4 +581,4 @@ _LATE = {"contrib": "dtfzmq.contrib", "test": "dtfzmq.compat.test"}
 def __getattr__(name: str) -> _Any:
     if name in _LATE:
         return _importlib.import_module(_LATE[name])
-    raise AttributeError(f"module 'dtfzmq' has no attribute '{name}'")
+    raise _absent.lacking("", name)

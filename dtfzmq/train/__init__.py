@@ -3,6 +3,9 @@
 Imports go down: base, graph, ops, cluster, variables, client.
 """
 
+from typing import TYPE_CHECKING
+
+from dtfzmq.base import absent
 from dtfzmq.cluster.server import Server
 from dtfzmq.cluster.spec import ClusterDef, ClusterSpec, JobDef, ServerDef
 from dtfzmq.train.coordinator import Coordinator, LooperThread
@@ -99,3 +102,8 @@ __all__ = [
     "replica_device_setter",
     "start_queue_runners",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> None:
+        raise absent.lacking("train", name)

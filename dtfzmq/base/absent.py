@@ -1,0 +1,107 @@
+"""TensorFlow 1's names that are not there yet, each with what a program can do meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+
+class Gap(NamedTuple):
+    """Names that belong together: what they are, what to do without them, and the names behind ``tf.``."""
+
+    what: str
+    instead: str
+    names: str
+
+
+GAPS = (
+    Gap(
+        "monitored sessions and Supervisor",
+        "open a tf.Session(server.target), let the chief run the initializer and the others wait until "
+        "tf.report_uninitialized_variables() is empty, as examples/between_graph_async.py does",
+        "train.Supervisor train.MonitoredSession train.MonitoredTrainingSession train.SingularMonitoredSession "
+        "train.Scaffold train.SessionManager train.SessionCreator train.ChiefSessionCreator "
+        "train.WorkerSessionCreator train.StopAtStepHook train.LoggingTensorHook train.NanTensorHook "
+        "train.NanLossDuringTrainingError train.StepCounterHook train.GlobalStepWaiterHook train.FinalOpsHook "
+        "train.FeedFnHook train.ProfilerHook train.SecondOrStepTimer train.basic_train_loop",
+    ),
+    Gap(
+        "checkpoints",
+        "fetch the variables with session.run, keep the arrays with numpy.savez, and put them back with Variable.load",
+        "train.Saver train.Checkpoint train.CheckpointManager train.CheckpointSaverHook "
+        "train.CheckpointSaverListener train.NewCheckpointReader train.checkpoint_exists train.checkpoints_iterator "
+        "train.generate_checkpoint_state_proto train.get_checkpoint_mtimes train.get_checkpoint_state "
+        "train.init_from_checkpoint train.latest_checkpoint train.list_variables train.load_checkpoint "
+        "train.load_variable train.remove_checkpoint train.update_checkpoint_state train.warm_start",
+    ),
+    Gap(
+        "graphs and models in files",
+        "build the graph again with the code that made it",
+        "GraphDef MetaGraphDef NodeDef import_graph_def graph_util saved_model train.export_meta_graph "
+        "train.import_meta_graph train.write_graph contrib.session_bundle",
+    ),
+    Gap(
+        "summaries",
+        "fetch the values with session.run and log them",
+        "summary Summary Event train.SummarySaverHook train.SummaryWriter contrib.summary audio_summary "
+        "histogram_summary image_summary merge_all_summaries merge_summary scalar_summary",
+    ),
+    Gap(
+        "tf.data, readers and input producers",
+        "feed batches with feed_dict, or fill a tf.FIFOQueue by a thread or a tf.train.QueueRunner",
+        "data contrib.data TFRecordReader TextLineReader WholeFileReader FixedLengthRecordReader IdentityReader "
+        "ReaderBase python_io FixedLenFeature FixedLenSequenceFeature VarLenFeature SparseFeature parse_example "
+        "parse_single_example parse_single_sequence_example train.Example train.Feature train.Features "
+        "train.BytesList train.FloatList train.Int64List train.SequenceExample train.batch train.batch_join "
+        "train.maybe_batch train.maybe_batch_join train.shuffle_batch train.shuffle_batch_join "
+        "train.maybe_shuffle_batch train.maybe_shuffle_batch_join train.input_producer train.limit_epochs "
+        "train.match_filenames_once train.range_input_producer train.slice_input_producer "
+        "train.string_input_producer",
+    ),
+    Gap(
+        "lookup tables and feature columns",
+        "look ids up in Python before they are fed",
+        "lookup contrib.lookup feature_column",
+    ),
+    Gap(
+        "estimators, Keras and distribution strategies",
+        "write the training loop with tf.Session and tf.train.replica_device_setter, and layers with tf.layers",
+        "estimator keras distribute contrib.learn contrib.keras contrib.estimator contrib.distribute",
+    ),
+    Gap(
+        "eager execution and functions",
+        "build a graph and run it in a tf.Session",
+        "function GradientTape autograph contrib.eager contrib.autograph",
+    ),
+    Gap(
+        "values that stay in a session",
+        "keep them in a tf.Variable",
+        "get_session_handle get_session_tensor delete_session_tensor",
+    ),
+    Gap(
+        "ops from native libraries",
+        "compute with tf.py_func in the process that has the function",
+        "load_library load_op_library load_file_system_library user_ops",
+    ),
+)
+
+
+def _gaps() -> Iterator[tuple[str, Gap]]:
+    for gap in GAPS:
+        for name in gap.names.split():
+            yield name, gap
+
+
+_BY_NAME = dict(_gaps())
+
+
+def lacking(module: str, name: str) -> AttributeError:
+    """The error of a public module for a name that it has not: `module` is "" for ``tf`` itself, else "train" etc."""
+    full = f"{module}.{name}" if module else name
+    gap = _BY_NAME.get(full)
+    if gap is None:
+        return AttributeError(f"module 'dtfzmq{module and '.'}{module}' has no attribute '{name}'")
+    return AttributeError(
+        f"tf.{full} is not there yet: dtfzmq has no {gap.what} so far. Meanwhile, {gap.instead}. "
+        "docs/differences.md lists what is missing."
+    )

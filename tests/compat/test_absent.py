@@ -1,0 +1,47 @@
+"""What a program of TensorFlow 1 is told where it uses a name that is not there yet."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+
+import numpy as np
+import pytest
+
+import dtfzmq as tf
+from dtfzmq.base.absent import GAPS
+from tests.kit.cluster import ROOT
+
+DIFFERENCES = " ".join((ROOT / "docs" / "differences.md").read_text(encoding="utf-8").split())
+
+
+@pytest.mark.parametrize("gap", GAPS, ids=lambda gap: gap.what)
+def test_each_name_says_what_is_missing_and_what_to_do(gap):
+    assert gap.what in DIFFERENCES
+    for name in gap.names.split():
+        with pytest.raises(AttributeError, match=f"tf.{name} is not there yet: dtfzmq has no {gap.what}") as caught:
+            functools.reduce(getattr, name.split("."), tf)
+        assert gap.instead in str(caught.value)
+
+
+@pytest.mark.parametrize("module, name", [(tf, "dtfzmq"), (tf.train, "dtfzmq.train"), (tf.contrib, "dtfzmq.contrib")])
+def test_other_names_are_told_as_python_does(module, name):
+    with pytest.raises(AttributeError, match=f"^module '{name}' has no attribute 'no_such_name'$"):
+        module.no_such_name  # noqa: B018  # the look-up is what fails
+    assert not hasattr(module, "no_such_name") and not hasattr(tf.train, "Saver")
+
+
+def test_what_stands_in_for_a_saver_works(tmp_path):
+    with tf.Graph().as_default():
+        v = tf.get_variable("v", initializer=[1.0, 2.0])
+        with tf.Session() as sess:
+            sess.run(v.initializer)
+            np.savez(tmp_path / "kept.npz", **{v.op.name: sess.run(v)})
+        with tf.Session() as sess, np.load(tmp_path / "kept.npz") as kept:
+            v.load(kept[v.op.name], sess)
+            assert sess.run(v).tolist() == [1.0, 2.0]
+
+
+def test_programs_that_name_the_first_api_by_its_version():
+    assert tf.compat.v1 is tf and tf.compat.v1.train.Server is tf.train.Server
+    assert importlib.import_module("dtfzmq.compat.v1") is tf
