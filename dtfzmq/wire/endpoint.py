@@ -204,10 +204,16 @@ class Endpoint:
         """What a hello tells of the cluster."""
         return dict(self.known_tasks)
 
+    @property
+    def lends(self) -> bool:
+        """True if tensors can leave here through shared memory, where the peer can map it."""
+        return self._segments is not None
+
     def sharing(self, link: Link, who: Who) -> Sharing | None:
-        """The shared memory of a link, if its peer is proven to be on this host."""
-        pid = self._segments.prove(who.nonce) if self._segments is not None and who.nonce else 0
-        return Sharing(link, self._segments, pid) if self._segments is not None and pid else None
+        """The shared memory of a link, if both of its ends have such a thing."""
+        if self._segments is None or not who.nonce:
+            return None
+        return Sharing(link, self._segments, self._segments.prove(who.nonce))
 
     def memory(self, nbytes: int) -> Bytes:
         """Memory for a large tensor that comes. Raises MemoryError."""

@@ -34,7 +34,7 @@ class Waiting:
             raise WireError("the descriptor of an announced tensor is malformed")
         link = self._link
         incoming = Incoming(descriptor[3], 0, "", descriptor, False, link.settings.max_tensor)
-        incoming.by_segment = link.sharing is not None and incoming.nbytes >= link.settings.shared_limit
+        incoming.by_segment = incoming.nbytes >= link.settings.shared_limit
         incoming.deliver = deliver
         incoming.failed = self.give_up
         self._fetched.append(incoming)

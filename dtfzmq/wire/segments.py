@@ -1,18 +1,21 @@
 """Shared memory between tasks of one host: memfd segments, reached through /proc/PID/fd, warm and pooled.
 
 A segment has no name, so that nothing is left behind by a process that is killed. "Same host" is proven by mapping the
-nonce segment that the peer's hello names. Memory is allocated before it is written (a full tmpfs would be a SIGBUS).
-A descriptor's number is used again, so that a segment is known by its inode, too.
+nonce segment that the peer's hello names. Memory is allocated before it is written (a full tmpfs would be a SIGBUS),
+and only what is sealed against shrinking is mapped, for the same reason. A descriptor's number is used again, so that a
+segment is known by its inode, too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import fcntl
 import mmap
 import os
 import secrets
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -40,10 +43,11 @@ class Segment:
         self.size = size
         #: Since the last `Segments.trim`.
         self.used = True
-        self.fd = os.memfd_create("dtfzmq", os.MFD_CLOEXEC)
+        self.fd = os.memfd_create("dtfzmq", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             self.inode = os.fstat(self.fd).st_ino
             os.posix_fallocate(self.fd, 0, size)
+            fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
             self.data: Bytes = np.frombuffer(mmap.mmap(self.fd, size), np.uint8)
         except BaseException:
             os.close(self.fd)
@@ -79,12 +83,8 @@ class Segments:
         if len(parts) != 3 or not parts[0].isdecimal() or not parts[1].isdecimal():
             return 0
         try:
-            fd = os.open(f"/proc/{parts[0]}/fd/{parts[1]}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            try:
-                with mmap.mmap(fd, _PAGE, access=mmap.ACCESS_READ) as view:
-                    return int(parts[0]) if view[:_NONCE].hex() == parts[2] else 0
-            finally:
-                os.close(fd)
+            with _opened(int(parts[0]), int(parts[1])) as fd, mmap.mmap(fd, _PAGE, access=mmap.ACCESS_READ) as view:
+                return int(parts[0]) if view[:_NONCE].hex() == parts[2] else 0
         except (OSError, ValueError, OverflowError):
             return 0
 
@@ -133,8 +133,7 @@ class Segments:
 
     def map(self, pid: int, fd: int, inode: int, nbytes: int) -> Bytes:
         """A peer's segment, to read. Raises OSError or ValueError if it is not to be had."""
-        own = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
+        with _opened(pid, fd) as own:
             status = os.fstat(own)
             if status.st_ino != inode:
                 raise ValueError("the segment was given up")
@@ -150,8 +149,6 @@ class Segments:
                 if len(self._maps) > _MOST:
                     del self._maps[next(iter(self._maps))]
             self._used.add((pid, fd, inode))
-        finally:
-            os.close(own)
         return np.frombuffer(found, np.uint8, nbytes)
 
     def forget(self, pid: int) -> None:
@@ -168,6 +165,18 @@ class Segments:
         self._free_bytes = 0
         self._maps.clear()
         self._nonce.discard()
+
+
+@contextlib.contextmanager
+def _opened(pid: int, fd: int) -> Iterator[int]:
+    """A descriptor of a process's segment while the block runs. Raises OSError, ValueError if it is no segment."""
+    own = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        if not fcntl.fcntl(own, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK:
+            raise ValueError("the segment could shrink")
+        yield own
+    finally:
+        os.close(own)
 
 
 def when_dropped(memory: Bytes, then: Callable[[], None]) -> weakref.ref[Any]:

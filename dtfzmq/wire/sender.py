@@ -42,7 +42,7 @@ class Sender(abc.ABC):
         self.controls: list[Channel] = []
         self.bulks: list[Channel] = []
         self.steps: set[int] = set()
-        #: Set while both ends are proven to be on one host.
+        #: Set once the peer is known, if both ends have shared memory.
         self.sharing: Sharing | None = None
         self.error: errors.OpError | None = None
         #: A small push that waits, no longer than this turn of the loop, for a reply to go out with.
@@ -127,7 +127,7 @@ class Sender(abc.ABC):
         if data.size <= self.settings.inline_limit:
             return False
         item = self.sending.announce(step, key, data, True)
-        shared = self.sharing is not None and data.size >= self.settings.shared_limit
+        shared = self.endpoint.lends and data.size >= self.settings.shared_limit
         self.post(Message(frames.ANNOUNCE, (item.id, step, key, descriptor, shared), None, step))
         return True
 

@@ -1,12 +1,15 @@
 """Announced tensors that go through shared memory: one copy into a pooled segment, a lease, and its return.
 
-The sender copies in slices, turn by turn of the loop, so that nothing waits for a large one. The receiver's array maps
-the segment, read-only; when it is dropped, the lease ends and the segment may be used again. What a lost peer leased
-is discarded, never used again. Tensors of requests and replies outlive steps, so that they are copied out at once.
+The receiver asks for it, if it has proven that it can map what the sender has; where that fails after all (no right to,
+no descriptor or memory left), the tensor comes by the lane, as do all that follow on the link. The sender copies in
+slices, turn by turn of the loop, so that nothing waits for a large one. The receiver's array maps the segment,
+read-only; when it is dropped, the lease ends and the segment may be used again. What a lost peer leased is discarded,
+never used again. Tensors of requests and replies outlive steps, so that they are copied out at once.
 """
 
 from __future__ import annotations
 
+import logging
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from dtfzmq.wire.traffic import Traffic
     from dtfzmq.wire.transfer import Incoming, Outgoing
 
+_log = logging.getLogger("dtfzmq")
+
 # Bytes copied in one turn of the loop: under a millisecond.
 _SLICE = 4 * 1024 * 1024
 
@@ -29,14 +34,15 @@ BY_LANE, BY_SEGMENT = 0, 1
 
 
 class Sharing:
-    """Segments lent and borrowed over one link whose ends are on one host. Baton only."""
+    """Segments lent and borrowed over one link. Baton only."""
 
     def __init__(self, link: Traffic, segments: Segments, pid: int) -> None:
+        """`pid`: the peer's process if its segments can be mapped here, else 0."""
         self._link = link
         self._segments = segments
         self._pid = pid
-        #: Segments by transfer, with the step that each is for.
-        self.lent: dict[int, tuple[Segment, int]] = {}
+        #: Segments by transfer, with the tensor that each holds.
+        self.lent: dict[int, tuple[Segment, Outgoing]] = {}
         self.borrowed: dict[int, weakref.ref[Any]] = {}
 
     # -- the sender ---------------------------------------------------------------------------------------------------
@@ -62,23 +68,50 @@ class Sharing:
             link.loop.call_soon(self._copy, item, segment, end)
             return
         link.bytes_out += item.nbytes
-        self.lent[item.id] = segment, item.step
+        item.data = segment.data[: item.nbytes].data  # the tensor itself is let go of
+        self.lent[item.id] = segment, item
         link.sending.drop(item.id)
         link.post_plain(frames.SHARED, item.id, segment.fd, segment.inode)
 
     def released(self, number: int) -> int:
         """The receiver let go of a tensor. Returns its step; 0 if it was not lent."""
-        segment, step = self.lent.pop(number, (None, 0))
-        if segment is not None:
-            self._segments.give(segment)
-        return step
+        segment, item = self.lent.pop(number, (None, None))
+        if segment is None or item is None:
+            return 0
+        self._segments.give(segment)
+        return item.step
+
+    def take_back(self, number: int) -> None:
+        """The receiver cannot map a segment and wants the tensor by the lane: it is sent out of there."""
+        segment, item = self.lent.pop(number, (None, None))
+        if segment is not None and item is not None:
+            self._segments.discard(segment)
+            self._link.sending.all[number] = item
+            self._link.bytes_out -= item.nbytes
 
     # -- the receiver -------------------------------------------------------------------------------------------------
 
+    @property
+    def maps(self) -> bool:
+        """True if the peer's segments can be mapped, as far as is known."""
+        return self._pid != 0
+
     def receive(self, incoming: Incoming, fd: int, inode: int) -> None:
-        """A tensor lies in the peer's segment. Raises OSError or ValueError if it cannot be mapped, WireError."""
-        memory = self._segments.map(self._pid, fd, inode, incoming.nbytes)
+        """A tensor lies in the peer's segment `fd`; below 0: the peer had none for it."""
         link = self._link
+        incoming.by_segment = False
+        try:
+            if fd < 0:
+                link.grant(incoming)
+                return
+            memory = self._segments.map(self._pid, fd, inode, incoming.nbytes)
+        except (OSError, ValueError) as exc:
+            if self._pid:
+                _log.warning("%s: large tensors come by the lane, since shared memory failed: %s", link.route(), exc)
+            self._segments.forget(self._pid)
+            self._pid = 0
+            link.grant(incoming)
+            return
         link.endpoint.watch_memory()
         link.bytes_in += incoming.nbytes
         if incoming.owned:

@@ -180,6 +180,8 @@ class Traffic(Sender):
             else:
                 self.post_plain(frames.SHARED, item.id, -1, 0)
             return
+        if self.sharing is not None:
+            self.sharing.take_back(header[3])
         self.sending.grant(header[3])
         self.pump_bulk()
 
@@ -210,15 +212,7 @@ class Traffic(Sender):
             if fd >= 0:
                 self.post_plain(frames.RELEASE, [number])
             return
-        incoming.by_segment = False
-        if fd < 0:
-            self.grant(incoming)
-            return
-        try:
-            sharing.receive(incoming, fd, inode)
-        except (OSError, ValueError) as exc:
-            self.refuse(incoming, f"its segment cannot be mapped: {exc}", False)
-            self._transfer_failed(incoming, errors.UnavailableError(None, None, f"{self.route()}: {exc}."))
+        sharing.receive(incoming, fd, inode)
 
     def _on_release(self, header: list[Any], frame_list: Sequence[Any]) -> None:
         for number in header[3]:
@@ -232,8 +226,8 @@ class Traffic(Sender):
 
     def grant(self, incoming: Incoming) -> None:
         """For Offer: reserve memory and ask for the bytes."""
-        by_segment = incoming.by_segment and self.sharing is not None
-        if incoming.owned or not by_segment:
+        by_segment = incoming.by_segment and self.sharing is not None and self.sharing.maps
+        if incoming.memory is None and (incoming.owned or not by_segment):
             try:
                 incoming.reserve(self.endpoint.memory(incoming.nbytes))
             except (MemoryError, ValueError):

@@ -4,11 +4,13 @@ Commands, one a line: ``tasks N``, ``step N master=I edges=0>1:40,1>0:9000 [feed
 ``wait S``, ``when I>J KIND COMMAND`` (once, as the message sets out), ``kill I``, ``start I``, ``stop I``,
 ``resume I``, ``cut I J``, ``heal I J``, ``end I J [KIND]`` (a lane's connection), ``goodbye I``, ``claim I PORT``
 (another process of task I), ``cluster N`` (what tasks started from now on believe), ``limit B`` (largest tensor),
-``client J`` (a process without an address calls task J), ``reach I J K`` (I looks for J at K's address), ``settle``.
+``client J`` (a process without an address calls task J), ``reach I J K`` (I looks for J at K's address), ``shared B``
+(before ``tasks``: tensors from B bytes on go through shared memory), ``blind I`` (I may not map segments), ``settle``.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -86,6 +88,8 @@ class Trace:
             return f"{number} step {rest[0]}: {self._edges(rest[1])}"
         if kind == "ANNOUNCE":
             return f"{number} step {rest[1]}: {rest[2].split(';')[3]}, transfer {rest[0]}, {rest[3][2]} bytes"
+        if kind == "SHARED":
+            return f"{number} transfer {rest[0]}, {'in a segment' if rest[1] >= 0 else 'no segment'}"
         if kind == "REFUSE":
             return f"{number} transfer {rest[0]}: {self.clean(rest[1])}"
         return f"{number} {' '.join(str(r) for r in rest)[:60]}"
@@ -201,9 +205,15 @@ class Trace:
     def _do_cluster(self, count: str) -> None:
         self.world.known = {"t": [f"zmq://t{i}:{1000 + i}" for i in range(int(count))]}
 
+    def _do_shared(self, size: str) -> None:
+        self.world.settings = dataclasses.replace(SETTINGS, shared_memory=True, shared_limit=int(size))
+
+    def _do_blind(self, index: str) -> None:
+        self.world.blind.add(f"/job:t/replica:0/task:{index}")
+
     def _do_limit(self, size: str) -> None:
         for task in self.world.tasks.values():
-            task.endpoint.memory = _Scarce(task.endpoint.memory, int(size))  # type: ignore[method-assign]
+            task.endpoint.memory = _Scarce(task.endpoint.memory, int(size))  # type: ignore[method-assign]  # it has as much
 
     def _do_claim(self, index: str, port: str) -> None:
         world = self.world

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import errno
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -101,8 +102,11 @@ class SimTask:
             world.known if address else {},
             random.Random(world.rng.random()),
         )
-        if self.endpoint._segments is not None:
-            self.host.at_death.append(self.endpoint._segments.close)
+        segments = self.endpoint._segments
+        if segments is not None:
+            self.host.at_death.append(segments.close)
+            if name in world.blind:
+                segments.map = world.not_mapped  # type: ignore[method-assign]  # as the system would refuse it
         self.rendezvous = Rendezvous(self.host.loop, world.settings)
         self.parts: dict[int, Reply] = {}
         self.leases: dict[int, Any] = {}
@@ -221,13 +225,15 @@ class SimStep:
 class World:
     """Tasks /job:t/task:0..n-1 on one simulated network, and the books that invariants are checked against."""
 
-    def __init__(self, seed: int, tasks: int = 3, settings: LinkSettings = SETTINGS) -> None:
+    def __init__(self, seed: int, tasks: int = 3, settings: LinkSettings = SETTINGS, blind: Iterable[int] = ()) -> None:
+        """`blind`: the tasks that find out that they may not map others' segments."""
         self.rng = random.Random(seed)
         self.loop = SimLoop()
         self.settings = settings
         self.net = SimNet(self.loop, self.rng, settings)
         self.counts: collections.Counter[str] = collections.Counter()
         self.names = [names.task_name("t", i) for i in range(tasks)]
+        self.blind = {names.task_name("t", i) for i in blind}
         self.addresses = {name: f"t{i}:{1000 + i}" for i, name in enumerate(self.names)}
         self.known = {"t": [f"zmq://{self.addresses[name]}" for name in self.names]}
         self.tasks: dict[str, SimTask] = {}
@@ -247,6 +253,11 @@ class World:
         self.tasks[name] = task
         self.ever.append(task)
         return task
+
+    def not_mapped(self, pid: int, fd: int, inode: int, nbytes: int) -> Any:
+        """What a blind task meets when it maps a segment."""
+        self.counts["not mapped"] += 1
+        raise PermissionError(errno.EACCES, "Permission denied")
 
     def link(self, task: SimTask, target: str) -> Any:
         """The link of a task to another."""

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dtfzmq.base import errors
 from dtfzmq.wire.segments import Segment, Segments
 from dtfzmq.wire.settings import LinkSettings
-from tests.kit.peer import Answering, CountMe, Forget, PushMe
+from tests.kit.peer import Answering, CountMe, Echo, Forget, PushMe
 from tests.wire.test_zmq_links import TASK, Client, Peer
 
 SHARED = LinkSettings(limit=1.0, refused_limit=0.1, shared_memory=True)
@@ -95,22 +94,62 @@ def test_without_memory_for_a_segment_a_tensor_goes_by_the_lane(
     assert lent(server) == 0
 
 
-def test_a_segment_that_cannot_be_mapped_fails_the_step(
-    pair: tuple[Client, Client, Any], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("refusal", [PermissionError(13, "Permission denied"), OSError(24, "Too many open files")])
+def test_where_a_segment_cannot_be_mapped_tensors_go_by_the_lane(
+    pair: tuple[Client, Client, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    refusal: OSError,
 ) -> None:
     server, client, link = pair
     client.call(link, CountMe())
+    asked: list[int] = []
 
-    def none(self: Segments, pid: int, fd: int, inode: int, nbytes: int) -> Any:
-        raise OSError(12, "Cannot allocate memory")
+    def refused(self: Segments, pid: int, fd: int, inode: int, nbytes: int) -> Any:
+        asked.append(nbytes)
+        raise refusal
 
-    monkeypatch.setattr(Segments, "map", none)
-    failed: list[Exception] = []
-    client.on_announce = lambda link, step, key, offer: offer.grant(lambda v: None, failed.append)  # type: ignore[method-assign]
-    client.call(link, PushMe(1, 3 << 20))
-    assert client.wait_for(lambda: bool(failed))
-    assert isinstance(failed[0], errors.UnavailableError) and "Cannot allocate memory" in str(failed[0])
-    assert server.wait_for(lambda: lent(server) == 0)
+    monkeypatch.setattr(Segments, "map", refused)
+    for step in (1, 2, 3):
+        value = take(client, link, step, 3 << 20)
+        assert (value == step).all() and value.flags.writeable
+    fed = np.arange(1 << 20)
+    assert np.array_equal(client.call(link, Echo(1, [fed])).tensors[0], fed), "each end learns it for itself"
+    assert asked == [3 << 20, fed.nbytes], "what failed is not tried again"
+    lines = [record for record in caplog.records if "by the lane" in record.message]
+    assert len(lines) == 2 and str(refusal) in lines[0].message
+    assert server.wait_for(lambda: lent(server) == 0 and not server.endpoint.links()[0].sending.all)
+    assert link.statistics().bytes_in > 9 << 20
+
+
+def test_an_end_that_cannot_map_still_lends(pair: tuple[Client, Client, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    server, client, link = pair
+    prove = Segments.prove
+    segments = server.endpoint._segments
+    monkeypatch.setattr(Segments, "prove", lambda self, nonce: 0 if self is segments else prove(self, nonce))
+    value = take(client, link, 1, 3 << 20)
+    assert (value == 1).all() and not value.flags.writeable
+    fed = np.arange(1 << 20)
+    assert np.array_equal(client.call(link, Echo(1, [fed])).tensors[0], fed)
+    with client.loop.held():
+        assert not link.sharing.lent, "who has no right to map asks for nothing to be mapped"
+
+
+def test_what_could_shrink_is_not_mapped() -> None:
+    mine = Segments(1 << 20)
+    loose = os.memfd_create("loose", os.MFD_CLOEXEC)
+    try:
+        os.ftruncate(loose, 8192)
+        secret = bytes(16).hex()
+        assert mine.prove(f"{os.getpid()}/{loose}/{secret}") == 0
+        with pytest.raises((OSError, ValueError)):
+            mine.map(os.getpid(), loose, os.fstat(loose).st_ino, 100)
+        kept = mine.take(8192)
+        with pytest.raises(PermissionError):
+            os.ftruncate(kept.fd, 0)
+    finally:
+        os.close(loose)
+        mine.close()
 
 
 def test_between_processes(monkeypatch: pytest.MonkeyPatch) -> None:
