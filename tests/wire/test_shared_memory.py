@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import os
 from collections.abc import Iterator
@@ -11,12 +12,10 @@ import numpy as np
 import pytest
 
 from dtfzmq.wire.segments import Segment, Segments
-from dtfzmq.wire.settings import LinkSettings
 from tests.kit.peer import Answering, CountMe, Echo, Forget, PushMe
-from tests.wire.test_zmq_links import TASK, Client, Peer
+from tests.wire.test_zmq_links import PATIENT, TASK, Client, Peer
 
-SHARED = LinkSettings(limit=1.0, refused_limit=0.1, shared_memory=True)
-
+SHARED = dataclasses.replace(PATIENT, shared_memory=True)
 
 
 @pytest.fixture
@@ -44,7 +43,7 @@ def lent(server: Client) -> int:
 
 def take(client: Client, link: Any, step: int, nbytes: int) -> Any:
     client.call(link, PushMe(step, nbytes))
-    value = client.loop.wait(client.expect_push(step), 10)
+    value = client.loop.wait(client.expect_push(step), 50)
     del client.pushed[step]
     return value
 
@@ -153,7 +152,7 @@ def test_what_could_shrink_is_not_mapped() -> None:
 
 
 def test_between_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    peer = Peer(TASK, "127.0.0.1:0", 1.0, "shared")
+    peer = Peer(TASK, "127.0.0.1:0", PATIENT.limit, "shared")
     client = Client(SHARED)
     link = client.link(peer.address, TASK)
     for step in (1, 2, 3):
