@@ -93,8 +93,8 @@ class FlagValues:
     def __call__(self, argv: Sequence[str], known_only: bool = False) -> list[str]:
         """Parse ``argv[1:]``; the program's name and what is no flag. Raises Error for what is wrong in it.
 
-        Parsing ends at the first argument that is no flag, or behind ``--``. With `known_only` unknown flags are among
-        what is returned.
+        Flags may stand before and behind other arguments; parsing ends at ``--``. With `known_only` unknown flags and
+        ``--`` are among what is returned.
         """
         if isinstance(argv, str) or not argv:
             raise TypeError("argv should be a tuple/list of strings, not bytes or string, and not empty.")
@@ -112,9 +112,10 @@ class FlagValues:
             arg = args[i]
             i += 1
             if arg == "--":
-                return left + args[i:]
+                return left + args[i - known_only :]
             if not arg.startswith("-") or arg == "-":
-                return [*left, arg, *args[i:]]
+                left.append(arg)
+                continue
             name, equals, text = arg.lstrip("-").partition("=")
             flag = self._table.get(name)
             if flag is None and name.startswith("no"):

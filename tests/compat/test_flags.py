@@ -44,11 +44,12 @@ def test_forms_of_booleans(fresh, text, value):
 
 
 def test_what_is_left(fresh):
-    assert fresh(["prog", "--task=1", "here", "--task=2"]) == ["prog", "here", "--task=2"]
-    assert fresh.task == 1
+    assert fresh(["prog", "--task=1", "here", "-", "--task=2"]) == ["prog", "here", "-"]
+    assert fresh.task == 2
     assert fresh(["prog", "--", "--task=2"]) == ["prog", "--task=2"]
     assert fresh.task == 0
-    assert fresh(["prog", "--new", "--step=1", "--step", "2"], known_only=True) == ["prog", "--new"]
+    rest = fresh(["prog", "--new", "7", "--step=1", "--step", "2", "--", "--step=3"], known_only=True)
+    assert rest == ["prog", "--new", "7", "--", "--step=3"]
     assert fresh.step == [1, 2]
 
 
