@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -39,8 +41,8 @@ def op(
     """Declare an op and return its builder ``fn(*inputs, *attrs, name=None)``.
 
     The builder converts its inputs, checks types and adds one operation to the graph of its inputs (the default graph
-    if there are none). It returns the tensor, a tuple of tensors if there are several outputs, or the Operation if
-    there is none.
+    if there are none). It returns the tensor, a named tuple of tensors if there are several outputs (a plain one if
+    lists are among them), or the Operation if there is none.
 
     signature: see ``opdef``.
     shape: ``shape(op) -> [TensorShape, ...]``, one per output; raises ValueError if the inputs do not go together.
@@ -84,6 +86,7 @@ def _builder(definition: OpDef) -> Callable[..., Any]:
     first_ref = next((i for i, a in enumerate(sig.inputs) if a.ref), -1)
     attr_specs = sig.attrs
     outputs = sig.outputs
+    fields = () if any(o.list for o in outputs) else tuple(o.name for o in outputs)
 
     def build(*args: Any, **kwargs: Any) -> Any:
         op_name = kwargs.pop("name", None)
@@ -140,11 +143,17 @@ def _builder(definition: OpDef) -> Callable[..., Any]:
             return made
         if len(outputs) == 1 and not outputs[0].list:
             return made.outputs[0]
-        return tuple(made.outputs)
+        return _results(name, fields)._make(made.outputs) if fields else tuple(made.outputs)
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = f"Add a ``{name}`` operation: ``{sig.text}``."
     return build
+
+
+@functools.cache
+def _results(name: str, fields: tuple[str, ...]) -> Any:
+    """The named tuple of an op's outputs, as TensorFlow's has it; made when the first such op is."""
+    return collections.namedtuple(name, fields)
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dtfzmq as tf
 from dtfzmq.base import dtypes
 from dtfzmq.graph.func_graph import FuncGraph
 from dtfzmq.graph.graph import Graph, get_default_graph, reset_default_graph
@@ -184,3 +185,14 @@ def test_ids_are_creation_order(graph: Graph) -> None:
     ops: list[Any] = [make(graph) for _ in range(3)]
     assert [op._id for op in ops] == [0, 1, 2] and graph.version == 3
     assert np.all([a is b for a, b in zip(graph.get_operations(), ops)])
+
+
+def test_several_outputs_have_the_names_of_the_declaration():
+    with Graph().as_default():
+        found: Any = tf.unique_with_counts([3, 1, 3])
+        assert (found.y, found.idx, found.count) == tuple(found) and type(found).__name__ == "UniqueWithCounts"
+        y, idx = tf.unique([3, 1, 3])
+        with tf.Session() as sess:
+            got = sess.run(found)
+            assert got.y.tolist() == [3, 1] and got.count.tolist() == [2, 1]
+            assert sess.run([y, idx])[1].tolist() == [0, 1, 0]
