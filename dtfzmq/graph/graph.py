@@ -199,7 +199,7 @@ class Graph(Overriding):
                 full = self.unique_name(name)
             control: tuple[Operation, ...] = ()
             if self._controllers:
-                control = self._control_for([t.op for t in taken])
+                control = self._control_for({t.op for t in taken})
             if self._attr_scope:
                 attrs = {**self._attr_scope, **(attrs or {})}
             if kind in self._gradients:
@@ -233,14 +233,12 @@ class Graph(Overriding):
         """A control input of this graph that stands for `op` of another graph; None if there is none to add."""
         raise ValueError(f"{op!r} is not an element of this graph.")
 
-    def _control_for(self, input_ops: list[Operation]) -> tuple[Operation, ...]:
+    def _control_for(self, input_ops: set[Operation]) -> tuple[Operation, ...]:
         control: dict[Operation, None] = {}
         for controller in self._controllers:
             # What an input made in the same scope waited for, its consumer need not wait for again.
-            if not any(op in controller.seen for op in input_ops):
-                for op in controller.ops:
-                    if op not in input_ops:
-                        control[op] = None
+            if controller.seen.isdisjoint(input_ops):
+                control.update(dict.fromkeys(op for op in controller.ops if op not in input_ops))
         return tuple(control)
 
     def _place(self, op: Operation) -> None:

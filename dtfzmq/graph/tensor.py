@@ -65,7 +65,7 @@ class Tensor:
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
         """``session.run(self, feed_dict)``, in the default session if none is given. Raises ValueError without one."""
-        return _session(session, "evaluate tensor").run(self, feed_dict)
+        return _session(session, "evaluate tensor", "eval").run(self, feed_dict)
 
     if TYPE_CHECKING:  # put on by the op library
         def __add__(self, other: Any) -> Tensor: ...
@@ -137,12 +137,12 @@ def set_default_session_finder(find: Callable[[], Any]) -> None:
     _default_session = find
 
 
-def _session(session: Any, what: str) -> Any:
+def _session(session: Any, what: str, method: str) -> Any:
     found = session if session is not None else _default_session()
     if found is None:
         raise ValueError(
-            f"Cannot {what} using `eval()`/`run()`: No default session is registered. Use `with sess.as_default()` or"
-            " pass an explicit session to `eval(session=sess)`"
+            f"Cannot {what} using `{method}()`: No default session is registered. Use `with sess.as_default()` or"
+            f" pass an explicit session to `{method}(session=sess)`"
         )
     return found
 
@@ -240,7 +240,7 @@ class Operation:
 
     def run(self, feed_dict: Any = None, session: Any = None) -> None:
         """``session.run(self, feed_dict)``, in the default session if none is given. Raises ValueError without one."""
-        _session(session, "execute operation").run(self, feed_dict)
+        _session(session, "execute operation", "run").run(self, feed_dict)
 
     def __repr__(self) -> str:
         return f"<tf.Operation '{self.name}' type={self.type}>"
