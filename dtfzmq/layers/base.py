@@ -43,12 +43,20 @@ class InputSpec:
         self.axes = {int(k): None if v is None else int(v) for k, v in (axes or {}).items()}
 
     def check(self, position: int, layer: str, given: Any) -> None:
-        """Raise ValueError if the tensor `given` is none that this allows, as far as its static shape says."""
+        """Raise ValueError if the tensor `given` is none that this allows, as far as its static shape says.
+
+        Where a rank is asked for, it must be known.
+        """
         shape = given.get_shape()
         start = f"Input {position} of layer {layer} is incompatible with the layer: "
         rank = shape.ndims
         if rank is None:
-            return
+            if self.ndim is None and self.max_ndim is None and self.min_ndim is None:
+                return
+            raise ValueError(
+                f"{start}its rank is undefined, but the layer requires a defined rank. Give the placeholder a shape, "
+                f"or call set_shape on {given.name}."
+            )
         seen = f" Full shape received: {shape.as_list()}"
         if self.ndim is not None and rank != self.ndim:
             raise ValueError(f"{start}expected ndim={self.ndim}, found ndim={rank}.{seen}")

@@ -229,3 +229,11 @@ def test_a_layer_called_with_other_inputs_later() -> None:
     layer(inputs(None, 3))
     with pytest.raises(ValueError, match="expected axis -1 of input shape to have value 3 but received"):
         layer(inputs(None, 4))
+
+
+@pytest.mark.parametrize("layer", [tf.layers.Dense(3), tf.layers.Conv2D(3, 3), tf.layers.MaxPooling2D(2, 2)])
+def test_an_input_of_unknown_rank_is_refused_with_what_to_do(layer):
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, name="images")
+        with pytest.raises(ValueError, match=r"its rank is undefined, .* call set_shape on images:0"):
+            layer(x)
