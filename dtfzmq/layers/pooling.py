@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from dtfzmq.base.shapes import TensorShape, as_shape
 from dtfzmq.graph.convert import convert_to_tensor
@@ -98,55 +98,31 @@ class AveragePooling3D(Pooling):
         super().__init__(3, _AVERAGE, pool_size, strides, *args, **kwargs)
 
 
-def max_pooling1d(
-    inputs: Any, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
-    name: str | None = None,
-) -> Tensor:  # fmt: skip
-    """One `MaxPooling1D` layer on `inputs`."""
-    made: Tensor = MaxPooling1D(pool_size, strides, padding, data_format, name)(inputs)
-    return made
+class _Function(Protocol):
+    """A layer that is used once."""
+
+    def __call__(
+        self, inputs: Any, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
+        name: str | None = None,
+    ) -> Tensor: ...  # fmt: skip
 
 
-def max_pooling2d(
-    inputs: Any, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
-    name: str | None = None,
-) -> Tensor:  # fmt: skip
-    """One `MaxPooling2D` layer on `inputs`."""
-    made: Tensor = MaxPooling2D(pool_size, strides, padding, data_format, name)(inputs)
-    return made
+def _function(name: str, kind: type[Pooling]) -> _Function:
+    def pool(
+        inputs: Any, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
+        name: str | None = None,
+    ) -> Tensor:  # fmt: skip
+        made: Tensor = kind(pool_size, strides, padding, data_format, name)(inputs)  # type: ignore[arg-type]  # a subclass knows its rank
+        return made
+
+    pool.__name__ = pool.__qualname__ = name
+    pool.__doc__ = f"One `{kind.__name__}` layer on `inputs`."
+    return pool
 
 
-def max_pooling3d(
-    inputs: Any, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
-    name: str | None = None,
-) -> Tensor:  # fmt: skip
-    """One `MaxPooling3D` layer on `inputs`."""
-    made: Tensor = MaxPooling3D(pool_size, strides, padding, data_format, name)(inputs)
-    return made
-
-
-def average_pooling1d(
-    inputs: Any, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
-    name: str | None = None,
-) -> Tensor:  # fmt: skip
-    """One `AveragePooling1D` layer on `inputs`."""
-    made: Tensor = AveragePooling1D(pool_size, strides, padding, data_format, name)(inputs)
-    return made
-
-
-def average_pooling2d(
-    inputs: Any, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
-    name: str | None = None,
-) -> Tensor:  # fmt: skip
-    """One `AveragePooling2D` layer on `inputs`."""
-    made: Tensor = AveragePooling2D(pool_size, strides, padding, data_format, name)(inputs)
-    return made
-
-
-def average_pooling3d(
-    inputs: Any, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
-    name: str | None = None,
-) -> Tensor:  # fmt: skip
-    """One `AveragePooling3D` layer on `inputs`."""
-    made: Tensor = AveragePooling3D(pool_size, strides, padding, data_format, name)(inputs)
-    return made
+max_pooling1d = _function("max_pooling1d", MaxPooling1D)
+max_pooling2d = _function("max_pooling2d", MaxPooling2D)
+max_pooling3d = _function("max_pooling3d", MaxPooling3D)
+average_pooling1d = _function("average_pooling1d", AveragePooling1D)
+average_pooling2d = _function("average_pooling2d", AveragePooling2D)
+average_pooling3d = _function("average_pooling3d", AveragePooling3D)

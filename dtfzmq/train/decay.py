@@ -26,6 +26,13 @@ def _rate_and_step(learning_rate: Any, global_step: Any, decay_steps: Any) -> tu
     return rate, cast(convert_to_tensor(global_step), dtype), cast(convert_to_tensor(decay_steps), dtype)
 
 
+def _periods(rate: Tensor, step: Tensor, steps: Tensor, decay_rate: Any, staircase: bool) -> tuple[Tensor, Tensor]:
+    """(periods that have passed, whole ones with `staircase`; the decay rate in the dtype of the learning rate)."""
+    passed = step / steps
+    factor = cast(convert_to_tensor(decay_rate), rate.dtype.base_dtype)
+    return elementwise.floor(passed) if staircase else passed, factor
+
+
 def exponential_decay(
     learning_rate: Any,
     global_step: Any,
@@ -38,10 +45,7 @@ def exponential_decay(
     _needs_step(global_step, "exponential_decay")
     with name_scope(name, "ExponentialDecay", [learning_rate, global_step, decay_steps, decay_rate]) as scope:
         rate, step, steps = _rate_and_step(learning_rate, global_step, decay_steps)
-        power = step / steps
-        if staircase:
-            power = elementwise.floor(power)
-        base = cast(convert_to_tensor(decay_rate), rate.dtype.base_dtype)
+        power, base = _periods(rate, step, steps, decay_rate, staircase)
         return math_ops.multiply(rate, math_ops.pow(base, power), name=scope)
 
 
@@ -57,11 +61,8 @@ def natural_exp_decay(
     _needs_step(global_step, "natural_exp_decay")
     with name_scope(name, "NaturalExpDecay", [learning_rate, global_step, decay_rate]) as scope:
         rate, step, steps = _rate_and_step(learning_rate, global_step, decay_steps)
-        power = step / steps
-        if staircase:
-            power = elementwise.floor(power)
-        exponent = elementwise.exp(-cast(convert_to_tensor(decay_rate), rate.dtype.base_dtype) * power)
-        return math_ops.multiply(rate, exponent, name=scope)
+        power, factor = _periods(rate, step, steps, decay_rate, staircase)
+        return math_ops.multiply(rate, elementwise.exp(-factor * power), name=scope)
 
 
 def inverse_time_decay(
@@ -76,11 +77,8 @@ def inverse_time_decay(
     _needs_step(global_step, "inverse_time_decay")
     with name_scope(name, "InverseTimeDecay", [learning_rate, global_step, decay_rate]) as scope:
         rate, step, steps = _rate_and_step(learning_rate, global_step, decay_steps)
-        power = step / steps
-        if staircase:
-            power = elementwise.floor(power)
-        grown = cast(convert_to_tensor(decay_rate), rate.dtype.base_dtype) * power + 1.0
-        return math_ops.divide(rate, grown, name=scope)
+        power, factor = _periods(rate, step, steps, decay_rate, staircase)
+        return math_ops.divide(rate, factor * power + 1.0, name=scope)
 
 
 def piecewise_constant(x: Any, boundaries: Sequence[Any], values: Sequence[Any], name: str | None = None) -> Tensor:
@@ -178,6 +176,23 @@ def cosine_decay_restarts(
         return math_ops.multiply(rate, wave * (1 - alpha) + alpha, name=scope)
 
 
+def linear_cosine_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    num_periods: float = 0.5,
+    alpha: float = 0.0,
+    beta: float = 0.001,
+    name: str | None = None,
+) -> Tensor:
+    """A cosine of `num_periods` under a line that falls to zero."""
+    _needs_step(global_step, "linear cosine decay")
+    with name_scope(name, "LinearCosineDecay", [learning_rate, global_step]) as scope:
+        rate, step, steps = _rate_and_step(learning_rate, global_step, decay_steps)
+        step = math_ops.minimum(step, steps)
+        return _under_line(rate, step, steps, (steps - step) / steps, num_periods, alpha, beta, scope)
+
+
 def noisy_linear_cosine_decay(
     learning_rate: Any,
     global_step: Any,
@@ -195,25 +210,13 @@ def noisy_linear_cosine_decay(
         rate, step, steps = _rate_and_step(learning_rate, global_step, decay_steps)
         step = math_ops.minimum(step, steps)
         spread = elementwise.sqrt(initial_variance / math_ops.pow(step + 1.0, variance_decay))
-        linear = (steps - step) / steps + random.random_normal([], dtype=rate.dtype.base_dtype) * spread
-        wave = (elementwise.cos(step / steps * (2.0 * num_periods * math.pi)) + 1.0) * 0.5
-        return math_ops.multiply(rate, (linear + alpha) * wave + beta, name=scope)
+        line = (steps - step) / steps + random.random_normal([], dtype=rate.dtype.base_dtype) * spread
+        return _under_line(rate, step, steps, line, num_periods, alpha, beta, scope)
 
 
-def linear_cosine_decay(
-    learning_rate: Any,
-    global_step: Any,
-    decay_steps: Any,
-    num_periods: float = 0.5,
-    alpha: float = 0.0,
-    beta: float = 0.001,
-    name: str | None = None,
+def _under_line(
+    rate: Tensor, step: Tensor, steps: Tensor, line: Tensor, num_periods: float, alpha: float, beta: float, name: str
 ) -> Tensor:
-    """A cosine of `num_periods` under a line that falls to zero."""
-    _needs_step(global_step, "linear cosine decay")
-    with name_scope(name, "LinearCosineDecay", [learning_rate, global_step]) as scope:
-        rate, step, steps = _rate_and_step(learning_rate, global_step, decay_steps)
-        step = math_ops.minimum(step, steps)
-        linear = (steps - step) / steps
-        wave = (elementwise.cos(step / steps * (2.0 * num_periods * math.pi)) + 1.0) * 0.5
-        return math_ops.multiply(rate, (linear + alpha) * wave + beta, name=scope)
+    """The rate on a cosine of `num_periods` whose height falls as `line` does."""
+    wave = (elementwise.cos(step / steps * (2.0 * num_periods * math.pi)) + 1.0) * 0.5
+    return math_ops.multiply(rate, (line + alpha) * wave + beta, name=name)
