@@ -19,10 +19,12 @@ def _make(primary: Any, value: Any, validate_shape: bool, shape: TensorShape | N
     scope = get_variable_scope()
     partitioner = scope.partitioner
     scope.set_partitioner(None)
-    slot: Variable = get_variable(
-        "", initializer=value, trainable=False, shape=shape, dtype=dtype, validate_shape=validate_shape
-    )
-    scope.set_partitioner(partitioner)
+    try:
+        slot: Variable = get_variable(
+            "", initializer=value, trainable=False, shape=shape, dtype=dtype, validate_shape=validate_shape
+        )
+    finally:
+        scope.set_partitioner(partitioner)
     info = primary._get_save_slice_info() if isinstance(primary, Variable) else None
     if info is not None:
         # the slot of one part of a partitioned variable is the same part of a partitioned slot
