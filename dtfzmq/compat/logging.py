@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import collections as _collections
+import itertools as _itertools
 import logging as _logging
+import sys as _sys
 from typing import Any
 
 DEBUG = _logging.DEBUG
@@ -35,3 +38,42 @@ def set_verbosity(verbosity: int) -> None:
 def log(level: int, text: str, *args: Any) -> None:
     """Log `text % args` at `level`."""
     _logger.log(level, text, *args)
+
+
+def vlog(level: int, msg: str, *args: Any) -> None:
+    """Log `msg % args` at `level`, under TensorFlow's other name."""
+    _logger.log(level, msg, *args)
+
+
+TaskLevelStatusMessage = error
+
+# By place of the call in the program: how often it came by.
+_passed: dict[tuple[str, int], Any] = _collections.defaultdict(_itertools.count)
+
+
+def _times() -> int:
+    """How often the caller's caller was here before."""
+    frame = _sys._getframe(2)
+    return next(_passed[frame.f_code.co_filename, frame.f_lineno])
+
+
+def log_every_n(level: int, msg: str, n: int, *args: Any) -> None:
+    """Log `msg % args` the first time and every `n`-th time that this line of the program comes by."""
+    log_if(level, msg, _times() % n == 0, *args)
+
+
+def log_first_n(level: int, msg: str, n: int, *args: Any) -> None:
+    """Log `msg % args` the first `n` times that this line of the program comes by."""
+    log_if(level, msg, _times() < n, *args)
+
+
+def log_if(level: int, msg: str, condition: Any, *args: Any) -> None:
+    """Log `msg % args` if `condition` is true."""
+    if condition:
+        _logger.log(level, msg, *args)
+
+
+def flush() -> None:
+    """Have the handlers write what they hold."""
+    for handler in [*_logger.handlers, *_logging.getLogger().handlers]:
+        handler.flush()
