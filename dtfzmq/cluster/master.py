@@ -11,6 +11,7 @@ from dtfzmq.base import errors, names
 from dtfzmq.base.loop import Loop
 from dtfzmq.base.threads import Runner
 from dtfzmq.cluster import asking, planning
+from dtfzmq.cluster.fed import check_feeds
 from dtfzmq.cluster.partial import PartialRuns
 from dtfzmq.cluster.peers import Peers
 from dtfzmq.cluster.session_state import MasterSession, Signature, StepPlan, not_found, restarted
@@ -214,7 +215,8 @@ class Master:
             raise errors.InvalidArgumentError(None, None, text)
         plan = session.calls.get(message.call)
         if plan is not None and plan.waiters is None and message.timeout >= 0:
-            _check_feeds(message.feeds, plan.signature)
+            _check_count(message.feeds, plan.signature)
+            check_feeds(message.feeds, plan.feeds)
             self.launch(session, plan, message.run, link, reply, message.feeds, message.timeout, message.trace)
             return
         asking.checked_limit(message.timeout)
@@ -224,7 +226,7 @@ class Master:
                 errors.AbortedError(None, None, f"Call {message.call} of session {session.handle} is not known.")
             )
             return
-        _check_feeds(message.feeds, signature)
+        _check_count(message.feeds, signature)
         session.known[message.call] = signature
         self._planned(session, signature, link, message, reply)
 
@@ -248,6 +250,11 @@ class Master:
             if plan is None:
                 assert error is not None
                 cancel(error)
+                return
+            try:
+                check_feeds(message.feeds, plan.feeds)
+            except errors.OpError as wrong:
+                cancel(wrong)
                 return
             over.append(True)
             session.waiting.pop(message.run, None)
@@ -441,7 +448,7 @@ class Master:
             raise restarted(task)
 
 
-def _check_feeds(feeds: list[Any], signature: Signature) -> None:
+def _check_count(feeds: list[Any], signature: Signature) -> None:
     """InvalidArgumentError if `feeds` are not one value for each name of the signature."""
     names = signature[0]
     if len(feeds) != len(names) or any(value is None for value in feeds):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtfzmq.base import errors
 from dtfzmq.cluster.asking import checked_limit
+from dtfzmq.cluster.fed import check_feeds
 from dtfzmq.cluster.session_state import MasterSession, StepPlan
 from dtfzmq.cluster.step import Step
 from dtfzmq.wire import messages as m
@@ -230,6 +231,7 @@ class PartialRuns:
                 )
             if name not in run.feeds:
                 raise errors.InvalidArgumentError(None, None, f"The feed {name} has already been fed.")
+        check_feeds(values, [run.plan.feeds[run.all_feeds[name]] for name in names])
         for name in message.fetches:
             if name not in run.all_fetches:
                 raise errors.InvalidArgumentError(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dtfzmq.base import collecting, errors, names
+from dtfzmq.cluster.fed import fed_tensors
 from dtfzmq.cluster.session_state import MasterSession, StepPlan, Waiter
 from dtfzmq.cluster.step import PlanPart
 from dtfzmq.graph import serial
@@ -65,7 +66,7 @@ class Planning:
         except Exception as error:  # names that a client made up
             self._fail(errors.wrap(error))
             return
-        nodes = session.nodes
+        nodes, plan = session.nodes, self.plan
 
         def think() -> tuple[Pruned, set[str]]:
             with collecting.paused(len(nodes)):
@@ -73,6 +74,7 @@ class Planning:
 
         def think_at_once() -> tuple[Pruned, set[str]]:
             pruned = prune(nodes, feeds, fetches, targets)
+            plan.feeds = fed_tensors(nodes, feeds)
             known = session.placed
             session.placed = len(nodes)
             session.placer.extend(nodes[known : session.placed])

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dtfzmq.base import errors
+from dtfzmq.cluster.fed import FedTensor
 from dtfzmq.cluster.step import PlanPart, Step
 from dtfzmq.graph import wellformed
 from dtfzmq.graph.node import Node
@@ -18,13 +19,15 @@ Waiter = Callable[["StepPlan | None", "errors.OpError | None"], None]
 class StepPlan:
     """A signature that is registered on every task that it needs, or on its way there."""
 
-    __slots__ = ("fetches", "job", "partial", "parts", "signature", "tasks", "waiters")
+    __slots__ = ("feeds", "fetches", "job", "partial", "parts", "signature", "tasks", "waiters")
 
     def __init__(self, signature: Signature, partial: bool = False) -> None:
         self.signature = signature
         #: Whether feeds and fetches go through the rendezvous, for a partial run.
         self.partial = partial
         self.fetches = len(signature[1])
+        #: What is fed, in the order of the signature; there once it is pruned.
+        self.feeds: tuple[FedTensor, ...] = ()
         #: Empty until it is registered.
         self.parts: tuple[PlanPart, ...] = ()
         self.tasks: frozenset[str] = frozenset()

@@ -11,6 +11,7 @@ from typing import Any
 from dtfzmq.base import errors
 from dtfzmq.base.loop import Loop
 from dtfzmq.base.threads import Runner
+from dtfzmq.cluster.fed import check_feeds
 from dtfzmq.cluster.worker_session import WorkerSession
 from dtfzmq.cluster.worker_step import WorkerStep
 from dtfzmq.graph import serial, wellformed
@@ -153,10 +154,11 @@ class Worker:
             return
         if message.step in self.steps:
             raise errors.InvalidArgumentError(None, None, f"Step {message.step} is under way on {self.task} already.")
-        if len(message.feeds) != part.feeds:
-            raise errors.InvalidArgumentError(
-                None, None, f"A part that is fed {part.feeds} tensors was given {len(message.feeds)} on {self.task}."
-            )
+        if len(message.feeds) != len(part.feeds):
+            text = f"A part that is fed {len(part.feeds)} tensors was given {len(message.feeds)} on {self.task}."
+            raise errors.InvalidArgumentError(None, None, text)
+        if not part.partial:
+            check_feeds(message.feeds, part.feeds)
         step = WorkerStep(self, message.step, part, link, reply, message.trace)
         if part.meets:
             step.open()
@@ -187,10 +189,11 @@ class Worker:
         part = step.part
         if (
             len(message.indices) != len(message.feeds)
-            or not all(0 <= i < part.feeds for i in message.indices)
+            or not all(0 <= i < len(part.feeds) for i in message.indices)
             or not all(0 <= i < part.fetches for i in message.fetches)
         ):
             raise errors.InvalidArgumentError(None, None, f"Step {message.step} has no such feeds and fetches.")
+        check_feeds(message.feeds, [part.feeds[i] for i in message.indices])
         step.partial(message.indices, message.feeds, message.fetches, reply)
 
     def on_cancel_step(self, link: Any, message: m.CancelStep, reply: Any) -> None:

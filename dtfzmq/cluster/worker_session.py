@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from dtfzmq.base import errors, names
+from dtfzmq.cluster.fed import FedTensor, part_feeds
 from dtfzmq.graph.node import Node, Subgraph
 from dtfzmq.ops import families
 from dtfzmq.plan.partition import partition_by_device
@@ -30,7 +31,7 @@ class RegisteredPart:
 
     plans: tuple[Plan, ...]
     nodes: list[Node]
-    feeds: int
+    feeds: tuple[FedTensor, ...]
     fetches: int
     meets: bool
     partial: bool
@@ -65,7 +66,8 @@ class WorkerSession:
         incarnation = self._worker.incarnation
         shares = partition_by_device(nodes, home, lambda device: incarnation)
         plans = tuple([compile_nodes(share, self._envs[device], partial) for device, share in shares.items()])
-        return RegisteredPart(plans, nodes, feeds, fetches, any(plan.meets for plan in plans), partial)
+        meets = any(plan.meets for plan in plans)
+        return RegisteredPart(plans, nodes, part_feeds(nodes, feeds), fetches, meets, partial)
 
     def close(self) -> None:
         """Let go of parts and private state."""

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dtfzmq as tf
@@ -218,13 +219,14 @@ def test_limits_and_feeds_that_no_client_sends_are_refused() -> None:
     server = tf.train.Server.create_local_server()
     x = tf.placeholder(tf.float32, [])
     y = x + 1.0
+    one = np.float32(1)
     with tf.Session(server.target, config=config()) as session:
         assert session.run(y, {x: 1.0}) == 2
         names = ((x.name,), (y.name,), ())
         for limit in (float("nan"), -1.0):
             for message in (
-                m.RunStep(session._handle, 1, 77, [1.0], names, limit),
-                m.RunStep(session._handle, 77, 77, [1.0], names, limit),
+                m.RunStep(session._handle, 1, 77, [one], names, limit),
+                m.RunStep(session._handle, 77, 77, [one], names, limit),
                 m.ListDevices(session._handle, limit),
                 m.PartialRunStep(session._handle, "", (), [], (), limit),
                 m.Reset((), limit),
@@ -232,8 +234,8 @@ def test_limits_and_feeds_that_no_client_sends_are_refused() -> None:
                 with pytest.raises(tf.errors.InvalidArgumentError, match="time limit"):
                     ask(session, message)
         for limit in (float("inf"), 1e300):
-            assert ask(session, m.RunStep(session._handle, 1, 77, [1.0], names, limit)).fetches == [2.0]
-        for feeds in ([], [1.0, 2.0], [None]):
+            assert ask(session, m.RunStep(session._handle, 1, 77, [one], names, limit)).fetches == [2.0]
+        for feeds in ([], [one, one], [None]):
             for call in (1, 78):
                 with pytest.raises(tf.errors.InvalidArgumentError, match="This call feeds 1 tensors"):
                     ask(session, m.RunStep(session._handle, call, 77, feeds, names))
@@ -247,13 +249,13 @@ def test_limits_and_feeds_that_no_client_sends_are_refused() -> None:
         handle = ask(session, m.PartialRunSetup(session._handle, (x.name,), (y.name,), ())).partial
         for names_, feeds, fetches in (
             ((x.name,), [], ()),
-            ((x.name, x.name), [1.0, 1.0], ()),
+            ((x.name, x.name), [one, one], ()),
             ((), [], (y.name, y.name)),
             ((x.name,), [None], ()),
         ):
             with pytest.raises(tf.errors.InvalidArgumentError, match="named"):
                 ask(session, m.PartialRunStep(session._handle, handle, names_, feeds, fetches))
-        step = m.PartialRunStep(session._handle, handle, (x.name,), [3.0], (y.name,))
+        step = m.PartialRunStep(session._handle, handle, (x.name,), [one * 3], (y.name,))
         assert ask(session, step).fetches == [4.0]
         assert session.run(y, {x: 1.0}) == 2
     server.stop()

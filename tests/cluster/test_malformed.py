@@ -171,3 +171,53 @@ def test_steps_that_no_master_would_run(session: tf.Session, server: tf.train.Se
             ask(session, m.PartialGraph("s", step, indices, feeds, fetches))
     assert ask(session, m.PartialGraph("s", step, (0,), [ONE], (0,))).fetches == [1]
     assert session._loop.wait(running, 10)
+
+
+WRONG = {
+    "elements": (np.ones((2, 3), np.float64), "'p:0' has elements of type float64, and it takes float32"),
+    "text": (np.array([[b"a"] * 3], object), "'p:0' has elements of type string"),
+    "rank": (np.ones(3, np.float32), r"'p:0' has shape \[3\], and its placeholder takes \[\?,3\]"),
+    "size": (np.ones((2, 4), np.float32), r"'p:0' has shape \[2,4\]"),
+}
+
+
+@pytest.mark.parametrize(("value", "text"), WRONG.values(), ids=WRONG)
+def test_values_that_do_not_fit_what_is_fed(session: tf.Session, value: Any, text: str) -> None:
+    holder = node("p", "Placeholder", attrs={"dtype": FLOAT, "shape": ["s", [-1, 3]]}, types=["float32"])
+    twice = node("a", "Add", [0, 0, 0, 0], types=["float32"])
+    handle = ask(session, m.CreateSession([holder, twice], [], {})).handle
+    names = (("p:0",), ("a:0",), ())
+    fits = [np.ones((n, 3), np.float32) for n in (1, 5, 0)]
+    for right in fits:  # the first time that the master hears of these names, and when it knows them
+        with pytest.raises(tf.errors.InvalidArgumentError, match=text):
+            ask(session, m.RunStep(handle, 1, 1, [value], names))
+        assert ask(session, m.RunStep(handle, 1, 1, [right], names)).fetches[0].shape == right.shape
+    partial = ask(session, m.PartialRunSetup(handle, *names)).partial
+    with pytest.raises(tf.errors.InvalidArgumentError, match=text):
+        ask(session, m.PartialRunStep(handle, partial, ("p:0",), [value], ("a:0",)))
+    assert ask(session, m.PartialRunStep(handle, partial, ("p:0",), [fits[1]], ("a:0",))).fetches[0].shape == (5, 3)
+    ask(session, m.CloseSession(handle))
+
+
+def test_values_that_a_worker_does_not_take(session: tf.Session) -> None:
+    handle, wrong = part(session, [arg(), out()]), np.float64(1)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="'arg' has elements of type float64"):
+        ask(session, m.RunGraph("s", handle, next(_steps), [wrong]))
+    assert ask(session, m.RunGraph("s", handle, next(_steps), [ONE])).fetches == [1]
+    partial, running, step = part(session, [arg(), out()], partial=True), Answer(), next(_steps)
+    with session._loop.held():
+        session._connection.ask(m.RunGraph("s", partial, step, [None]), running)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="'arg' has elements of type float64"):
+        ask(session, m.PartialGraph("s", step, (0,), [wrong], (0,)))
+    assert ask(session, m.PartialGraph("s", step, (0,), [ONE], (0,))).fetches == [1]
+    assert session._loop.wait(running, 10)
+
+
+def test_a_value_that_is_no_tensor(server: tf.train.Server) -> None:
+    with tf.Graph().as_default(), tf.Session(server.target) as session:
+        x = tf.placeholder(tf.float32, [])
+        y = x + 1.0
+        assert session.run(y, {x: 1}) == 2
+        with pytest.raises(tf.errors.InvalidArgumentError, match="'Placeholder:0' is a float and no tensor"):
+            ask(session, m.RunStep(session._handle, 9, 9, [1.0], ((x.name,), (y.name,), ())))
+        assert session.run(y, {x: 1}) == 2
