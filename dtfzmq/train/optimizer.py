@@ -42,13 +42,14 @@ class Scalar:
     """A setting of an optimizer as update ops take it.
 
     A number is a constant on each device where variables are, so that it never crosses the wire; a tensor is
-    converted and cast where it is used.
+    converted and cast where it is used. A Python float is one of float32, also beside float64 variables: what
+    optimizers keep between steps, such as Adam's powers, then fits it.
     """
 
     def __init__(self, value: Any, name: str) -> None:
         self._name = name
         self._scope = get_default_graph().get_name_scope()
-        self._value = value
+        self._value = float(np.float32(value)) if type(value) is float else value
         self._made: dict[tuple[str, DType], Tensor] = {}
         if not isinstance(value, (int, float, np.number)):
             self._value = convert.convert_to_tensor(value, name=name)

@@ -271,3 +271,24 @@ def test_concurrent_updates_are_exact() -> None:
         assert accumulated.min() == accumulated.max() == total
         assert values.min() == values.max() == -total * (total + 1) / 2
         assert (table[1].tolist(), table[5].tolist(), np.abs(table[0]).max()) == ([-2 * total] * 4, [-total] * 4, 0.0)
+
+
+@pytest.mark.parametrize(
+    "make, want",
+    [
+        (lambda: tf.train.GradientDescentOptimizer(0.1), 0.5119999942779541),
+        (lambda: tf.train.MomentumOptimizer(0.1, 0.9), 0.06200000485777868),
+        (lambda: tf.train.AdagradOptimizer(0.1), 0.7822991905701097),
+        (lambda: tf.train.AdamOptimizer(0.1), 0.7015873258432849),
+        (lambda: tf.train.RMSPropOptimizer(0.1, momentum=0.3), 0.4725550549844405),
+        (lambda: tf.train.FtrlOptimizer(0.1, l1_regularization_strength=0.01), 0.6374378242854821),
+    ],
+)
+def test_settings_beside_doubles_are_the_floats_that_tensorflow_takes_them_for(make: Any, want: float) -> None:
+    v = tf.Variable(np.ones(2))
+    train = make().minimize(tf.reduce_sum(v**2))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(3):
+            session.run(train)
+        np.testing.assert_allclose(session.run(v), [want] * 2, rtol=1e-14)
