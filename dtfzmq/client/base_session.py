@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -75,8 +76,8 @@ class BaseSession:
             self._config.CopyFrom(config)
         self._timeout = max(0.0, self._config.operation_timeout_in_ms / 1000.0)
         self._calls: dict[Any, calls.Call] = {}
-        self._numbers = 0
-        self._runs = 0
+        self._numbers: dict[Any, int] = {}  # by signature
+        self._runs = itertools.count(1)
         self._handle = ""
         self._sent = 0  # operations that the master has
         self._version = 0
@@ -123,15 +124,18 @@ class BaseSession:
     def _prepare(self, key: Any, fetches: Any, feed_dict: Any) -> tuple[calls.Call, list[Any]]:
         if self._graph.version == 0:
             raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
-        with self._graph_lock:
-            self._numbers += 1
-            number = self._numbers
-        call, given = calls.prepare(self._graph, number, fetches, feed_dict)
+        call, given = calls.prepare(self._graph, fetches, feed_dict)
+        self._number(call)
         if key is not None:
             if len(self._calls) >= _MAX_CALLS:
                 self._calls.clear()
             self._calls[key] = call
         return call, given
+
+    def _number(self, call: calls.Call) -> None:
+        """Give the call its number at the master: that of its signature, so that the master keeps each once."""
+        with self._graph_lock:
+            call.number = self._numbers.setdefault(call.signature, len(self._numbers) + 1)
 
     def _run_call(
         self, call: calls.Call, values: list[np.ndarray], options: RunOptions | None, run_metadata: RunMetadata | None
@@ -177,7 +181,7 @@ class BaseSession:
         deadline = clock.now() + timeout if timeout else 0.0
         if self._sent != self._graph.version:
             self._send_graph(timeout)
-        self._runs = run = self._runs + 1
+        run = next(self._runs)
         left = max(0.001, deadline - clock.now()) if deadline else 0.0
         message = m.RunStep(
             self._handle, call.number, run, call.feeds(values), None if call.known else call.signature, left, trace
@@ -295,11 +299,9 @@ class BaseSession:
         tensors = [tensor for key in keys for tensor in fed_tensors(self._graph, key)]
         if self._closed:
             raise RuntimeError("Attempted to use a closed Session.")
-        with self._graph_lock:
-            self._numbers += 1
-            number = self._numbers
         plain = len(tensors) == len(keys) and not any(isinstance(key, (tuple, list)) for key in keys)
-        call = calls.Call(number, Fetches(self._graph, fetches), tensors, plain)
+        call = calls.Call(Fetches(self._graph, fetches), tensors, plain)
+        self._number(call)
 
         def generic(*args: Any, options: RunOptions | None = None, run_metadata: RunMetadata | None = None) -> Any:
             if len(args) != len(keys):

@@ -12,7 +12,7 @@ from dtfzmq.client.feeds import FeedSlot, flatten
 from dtfzmq.client.fetches import Fetches
 from dtfzmq.graph.graph import Graph, Tensor
 
-_NESTED = frozenset({list, tuple, dict})
+_NESTED = (list, tuple, dict)
 
 
 def structure(fetches: Any) -> Any:
@@ -21,15 +21,16 @@ def structure(fetches: Any) -> Any:
     What is not hashable stays so, and the caller's look-up raises TypeError.
     """
     kind = type(fetches)
-    if kind is dict:
-        return (dict, tuple(fetches), tuple([structure(f) for f in fetches.values()]))
+    if isinstance(fetches, dict):
+        return (kind, tuple(fetches), tuple([structure(f) for f in fetches.values()]))
     if kind is list or isinstance(fetches, tuple):
-        return (kind, *[structure(f) if type(f) in _NESTED or isinstance(f, tuple) else f for f in fetches])
+        return (kind, *[structure(f) if isinstance(f, _NESTED) else f for f in fetches])
     return fetches
 
 
 class Call:
-    """A signature with its number at the master. Immutable but for `known`, which says that the master has its names.
+    """A signature with its number at the master, which the session gives it. Immutable but for `known`, which says that
+    the master has its names.
 
     `signature` names feeds, fetches and targets for the wire, each sorted, so that the order in which a program writes
     them makes no difference to the master. `feed_order` and `fetch_order` lead from there and back; None: the same.
@@ -49,8 +50,8 @@ class Call:
         "slots",
     )
 
-    def __init__(self, number: int, fetches: Fetches, tensors: Sequence[Tensor], plain: bool) -> None:
-        self.number = number
+    def __init__(self, fetches: Fetches, tensors: Sequence[Tensor], plain: bool) -> None:
+        self.number = 0
         self.fetches = fetches
         self.build = fetches.build
         self.scalar = fetches.single
@@ -99,12 +100,12 @@ class Call:
         return placed
 
 
-def prepare(graph: Graph, number: int, fetches: Any, feed_dict: Mapping[Any, Any] | None) -> tuple[Call, list[Any]]:
+def prepare(graph: Graph, fetches: Any, feed_dict: Mapping[Any, Any] | None) -> tuple[Call, list[Any]]:
     """The call for what `run` was given, and the values fed, one for each of its slots."""
     compiled = Fetches(graph, fetches)
     pairs = list(flatten(graph, feed_dict)) if feed_dict is not None else []
     plain = feed_dict is None or len(pairs) == len(feed_dict) and all(isinstance(k, (Tensor, str)) for k in feed_dict)
-    return Call(number, compiled, [t for t, _ in pairs], plain), [v for _, v in pairs]
+    return Call(compiled, [t for t, _ in pairs], plain), [v for _, v in pairs]
 
 
 def values_of(graph: Graph, call: Call, feed_dict: Mapping[Any, Any] | None) -> list[np.ndarray]:

@@ -7,6 +7,7 @@ import collections
 import attr
 import pytest
 
+import dtfzmq as tf
 from dtfzmq.base import dtypes
 from dtfzmq.client import fetches as module
 from dtfzmq.client.call import structure
@@ -120,3 +121,18 @@ def test_structure_tells_signatures_apart(graph):
     keys = [structure(form) for form in forms]
     assert len({hash(key) or key for key in keys}) == len(set(keys)) == len(forms)
     assert structure([a, {"k": (b,)}]) == structure([a, {"k": (b,)}])
+
+
+def test_the_master_is_told_of_a_signature_once_however_the_fetches_are_written():
+    server = tf.train.Server.create_local_server()
+    with tf.Graph().as_default(), tf.Session(server.target) as sess:
+        x = tf.placeholder(tf.int32, [])
+        y, z = x + 1, x + 2
+        for i in range(3):
+            assert sess.run(collections.OrderedDict(b=y, a=z), {x: i}) == {"b": i + 1, "a": i + 2}
+            assert sess.run([[y], collections.OrderedDict(a=z)], {x: i}) == [[i + 1], {"a": i + 2}]
+            assert sess.run(Both(y, z), {x: i}) == Both(i + 1, i + 2)
+            assert sess.make_callable([y, z], [x])(i) == [i + 1, i + 2]
+        (known,) = server.core.master.sessions.values()
+        assert len(known.known) == 1
+    server.stop()
