@@ -1,7 +1,8 @@
 """TensorFlow 1's distributed runtime over ZeroMQ: ``import dtfzmq as tf``.
 
-This module holds public names alone. Where a thing lives: ``base`` errors, dtypes, the loop; ``graph`` and ``wire``;
-``ops``, ``plan`` and ``runtime``; ``cluster`` and ``variables``; ``client``; ``train``; ``cli`` and ``compat``.
+This module holds public names alone. Where a thing lives, floor by floor: ``base`` errors, dtypes, the loop; ``graph``
+and ``wire``; ``ops``, ``plan`` and ``runtime``; ``cluster`` and ``variables``; ``client`` sessions; ``train`` and
+``layers``; ``cli``, ``compat`` and ``contrib``. docs/architecture.md walks through them.
 """
 
 import importlib as _importlib
