@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from dtfzmq.base import errors
 from dtfzmq.base.shapes import TensorShape
@@ -14,13 +16,47 @@ from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Operation, Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.static import full_dims, value_as_shape
-from dtfzmq.ops import conv_kernels, windows
+from dtfzmq.ops import windows
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.reductions import one_of
 from dtfzmq.ops.samples import ints, mat
 from dtfzmq.ops.windows import Axis
 
 Array = Any
+
+
+def _padded(x: Array, axes: Sequence[Axis], value: Any = 0) -> Array:
+    """The array with the padding of its axes of space; the array itself if there is none."""
+    if not any(a.before or a.after for a in axes):
+        return x
+    shape = (x.shape[0], *(a.before + a.size + a.after for a in axes), *x.shape[1 + len(axes) :])
+    out = np.full(shape, value, x.dtype) if value else np.zeros(shape, x.dtype)
+    out[_inner(axes)] = x
+    return out
+
+
+def _inner(axes: Sequence[Axis]) -> tuple[slice, ...]:
+    """What of a padded array is not padding."""
+    return (slice(None), *(slice(a.before, a.before + a.size) for a in axes))
+
+
+def _patches(x: Array, axes: Sequence[Axis]) -> Array:
+    """A view [batch, places..., windows..., channels] of a padded array. Read only."""
+    steps = x.strides
+    moves = [a.stride * s for a, s in zip(axes, steps[1:])]
+    inside = [a.dilation * s for a, s in zip(axes, steps[1:])]
+    shape = (x.shape[0], *(a.out for a in axes), *(a.window for a in axes), x.shape[-1])
+    return as_strided(x, shape, (steps[0], *moves, *inside, steps[-1]), writeable=False)
+
+
+def _at(batch: slice, axes: Sequence[Axis], place: Sequence[int], rows: slice) -> tuple[slice, ...]:
+    """Where in the padded input the places of a window's one offset lie; of the first axis only those of `rows`."""
+    out = [batch]
+    for i, (a, p) in enumerate(zip(axes, place)):
+        first, last = (rows.start, rows.stop) if i == 0 else (0, a.out)
+        start = p * a.dilation + first * a.stride
+        out.append(slice(start, start + (last - first - 1) * a.stride + 1, a.stride))
+    return tuple(out)
 
 
 def _checked(n: Operation, names: tuple[str, ...]) -> None:
@@ -56,7 +92,7 @@ def _patches_make(node: Any, env: Any) -> Any:
     def kernel(x: Array) -> Array:
         _four(x, "images")
         axes = _axes(attrs, x.shape, attrs["ksizes"][1:3])
-        found = conv_kernels.patches(conv_kernels.padded(x, axes), axes)
+        found = _patches(_padded(x, axes), axes)
         return found.reshape(*found.shape[:3], -1)
 
     return kernel
@@ -73,8 +109,8 @@ def _from_patches_make(node: Any, env: Any) -> Any:
         out = np.zeros((sizes[0], *(a.before + a.size + a.after for a in axes), sizes[3]), g.dtype)
         everything = slice(0, sizes[0])
         for i, j in product(range(rows.window), range(columns.window)):
-            out[conv_kernels.at(everything, axes, (i, j), slice(0, rows.out))] += parts[:, :, :, i, j]
-        return np.ascontiguousarray(out[conv_kernels.inner(axes)])
+            out[_at(everything, axes, (i, j), slice(0, rows.out))] += parts[:, :, :, i, j]
+        return np.ascontiguousarray(out[_inner(axes)])
 
     return kernel
 
@@ -140,7 +176,7 @@ def _volume_axes(attrs: dict[str, Any], shape: Any) -> list[Axis]:
 def _volume_make(node: Any, env: Any) -> Any:
     def kernel(x: Array) -> Array:
         axes = _volume_axes(node.attrs, x.shape)
-        found = conv_kernels.patches(conv_kernels.padded(x, axes), axes)
+        found = _patches(_padded(x, axes), axes)
         return found.reshape(*found.shape[:4], -1)
 
     return kernel
@@ -158,7 +194,7 @@ def _from_volumes_make(node: Any, env: Any) -> Any:
         for at in product(*(range(a.window) for a in axes)):
             where = tuple(slice(i, i + a.stride * (a.out - 1) + 1, a.stride) for i, a in zip(at, axes))
             out[_ALL + where] += parts[_ALL * 4 + tuple(at)]
-        return np.ascontiguousarray(out[conv_kernels.inner(axes)])
+        return np.ascontiguousarray(out[_inner(axes)])
 
     return kernel
 
@@ -197,12 +233,12 @@ def _reached(x: Array, w: Array, attrs: dict[str, Any]) -> tuple[list[Axis], Arr
     _four(x, "input")
     axes = _axes(attrs, x.shape, w.shape)
     lowest = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
-    high = conv_kernels.padded(x, axes, lowest)
+    high = _padded(x, axes, lowest)
     best = np.full((x.shape[0], *(a.out for a in axes), x.shape[3]), lowest, x.dtype)
     which = np.zeros(best.shape, np.int32)
     everything = slice(0, x.shape[0])
     for k, (i, j) in enumerate(product(range(w.shape[0]), range(w.shape[1]))):
-        here = high[conv_kernels.at(everything, axes, (i, j), slice(0, axes[0].out))] + w[i, j]
+        here = high[_at(everything, axes, (i, j), slice(0, axes[0].out))] + w[i, j]
         more = here > best
         np.copyto(best, here, where=more)
         which[more] = k
@@ -224,8 +260,8 @@ def _dilation_grad_make(by_filter: bool) -> Any:
             for k, (i, j) in enumerate(product(range(w.shape[0]), range(w.shape[1]))):
                 mine = g * (which == k)
                 filters[i, j] = mine.sum((0, 1, 2))
-                out[conv_kernels.at(everything, axes, (i, j), slice(0, axes[0].out))] += mine
-            found = filters if by_filter else np.ascontiguousarray(out[conv_kernels.inner(axes)])
+                out[_at(everything, axes, (i, j), slice(0, axes[0].out))] += mine
+            found = filters if by_filter else np.ascontiguousarray(out[_inner(axes)])
             return found.astype(x.dtype, copy=False)
 
         return kernel

@@ -7,6 +7,7 @@ not; where rows of memory begin between two lines of cache, processors with long
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ _LINE = 64  # bytes of a line of cache, and of the longest vectors
 def empty(shape: Sequence[int], dtype: Any) -> Array:
     """An array of anything that begins at a line of cache."""
     dtype = np.dtype(dtype)
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    size = prod(shape) * dtype.itemsize
     memory = np.empty(size + _LINE, np.uint8)
     start = -memory.ctypes.data % _LINE
     return memory[start : start + size].view(dtype).reshape(shape)

@@ -47,15 +47,23 @@ GEOMETRIES = [
     ((9, 8), (3, 2), (1, 1), (2, 3)),
     ((3, 2), (5, 4), (1, 1), (1, 1)),
     ((4, 5), (1, 1), (2, 2), (1, 1)),
+    ((9, 7), (4, 3), (3, 2), (2, 2)),
     ((4, 3, 5), (2, 3, 2), (1, 2, 1), (1, 1, 2)),
 ]
 
 
+@pytest.mark.parametrize("deep, run", [(1, 0), (10**6, 0), (10**6, 10**6)])
 @pytest.mark.parametrize("buffer, small", [(1, 1), (700, 200), (1 << 21, 500), (1 << 21, 10**6)])
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
 @pytest.mark.parametrize("sizes, filters, strides, dilations", GEOMETRIES)
-def test_kernels_are_sums_and_their_transposes(sizes, filters, strides, dilations, padding, buffer, small, monkeypatch):
-    """Whatever the buffer is, rows of one entry or several entries at once, and however products are stacked."""
+def test_kernels_are_sums_and_their_transposes(
+    sizes, filters, strides, dilations, padding, buffer, small, deep, run, monkeypatch
+):
+    """Whatever the buffer is, rows of one entry or several entries at once, and however products are stacked; for
+    patches that span the windows or all but their first axis, and that lie either way."""
+    monkeypatch.setattr(conv_kernels, "_stacked", conv_kernels._stacked.__wrapped__)  # sees what is set here
+    monkeypatch.setattr(conv_kernels, "_DEEP", deep)
+    monkeypatch.setattr(conv_kernels, "_RUN", run)
     monkeypatch.setattr(conv_kernels, "_BUFFER", buffer)
     monkeypatch.setattr(conv_kernels, "_SMALL", small)
     monkeypatch.setattr(conv_kernels, "_TALL", 8)
@@ -64,8 +72,8 @@ def test_kernels_are_sums_and_their_transposes(sizes, filters, strides, dilation
         (f - 1) * d < s for s, f, d in zip(sizes, filters, dilations)
     ) else _axes(sizes, (1,) * len(sizes), strides, dilations, padding)  # fmt: skip
     for depthwise in (False, True) if len(sizes) > 1 else (False,):
-        x = RNG.standard_normal((3, *sizes, 2))
-        w = RNG.standard_normal((*(a.window for a in axes), 2, 3))
+        x = RNG.standard_normal((3, *sizes, 4))
+        w = RNG.standard_normal((*(a.window for a in axes), 4, 3))
         names = ("forward", "input_gradient", "filter_gradient")
         forward, by_input, by_filter = (
             getattr(depthwise_kernels if depthwise else conv_kernels, n) for n in names
