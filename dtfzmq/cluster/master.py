@@ -373,6 +373,21 @@ class Master:
 
     # -- links ---------------------------------------------------------------------------------------------------------
 
+    def on_link_down(self, link: Any) -> None:
+        """A client is out of reach and may be gone: its steps take nothing until it is back."""
+        self._hold(link, True)
+
+    def on_link_up(self, link: Any) -> None:
+        """A client is in reach."""
+        self._hold(link, False)
+
+    def _hold(self, link: Any, held: bool) -> None:
+        for session in self.sessions.values():
+            if session.link is link:
+                for step in session.steps.values():
+                    if step.link is link:
+                        step.hold(held)
+
     def on_link_lost(self, link: Any, error: errors.OpError) -> None:
         """A process is gone: a task's parts will not answer, a client's steps are cancelled."""
         task = link.name
@@ -383,6 +398,8 @@ class Master:
         for session in list(self.sessions.values()):
             for step in list(session.steps.values()):
                 step.lost(task, error)
+                if step.link is link and link is not None:
+                    step.abandoned()  # also a partial run, which nobody waits for between its calls
             if session.link is link and link is not None and session.abandoned is None:
                 session.abandoned = self.loop.call_later(ABANDONED_S, self._collect, session)
 

@@ -88,18 +88,19 @@ class Step:
         """Send RunGraph to all parts, the own worker's last: it may run at once. No feeds: those of a partial run."""
         if timeout > 0:
             self._expiry = self._loop.call_later(timeout, self._expire)
+        held = self.link is not None and self.link.down
         own = -1
         for i, part in enumerate(self.parts):
             if part.local:
                 own = i
                 continue
             given = [feeds[k] for k in part.feeds] if feeds else []
-            message = m.RunGraph(session, part.handle, self.id, given, trace)
+            message = m.RunGraph(session, part.handle, self.id, given, trace, held)
             part.peer.call(message, lambda reply, error, i=i: self._answered(i, reply, error))
         if own >= 0:
             part = self.parts[own]
             given = [feeds[k] for k in part.feeds] if feeds else []
-            message = m.RunGraph(session, part.handle, self.id, given, trace)
+            message = m.RunGraph(session, part.handle, self.id, given, trace, held)
             caller = getattr(self._reply, "offload", None)
             part.peer.call(message, lambda reply, error: self._answered(own, reply, error), runner=caller)
 
@@ -145,6 +146,13 @@ class Step:
     def abandoned(self) -> None:
         """The client cancelled the run, or is gone."""
         self.fail(errors.CancelledError(None, None, "The run was cancelled by its caller, or its caller is gone."))
+
+    def hold(self, held: bool) -> None:
+        """The client is out of reach, or in reach again."""
+        message = m.HoldStep(self.id, held)
+        for i, part in enumerate(self.parts):
+            if not self._answers[i]:
+                part.peer.tell(message)
 
     def _stop(self, error: errors.OpError) -> None:
         """Cancel the parts that have not answered, and answer the client when they have, or soon."""

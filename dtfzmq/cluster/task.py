@@ -37,6 +37,7 @@ REQUESTS = (
     m.RunGraph,
     m.PartialGraph,
     m.CancelStep,
+    m.HoldStep,
     m.CleanupGraph,
     m.StepFailed,
     m.DeleteWorkerSession,
@@ -114,6 +115,11 @@ class Task:
 
     def on_link_up(self, link: Any) -> None:
         """A link stands."""
+        self.master.on_link_up(link)
+
+    def on_link_down(self, link: Any) -> None:
+        """A link has no lane for now."""
+        self.master.on_link_down(link)
 
     def on_link_lost(self, link: Any, error: errors.OpError) -> None:
         """A process is gone."""

@@ -160,6 +160,8 @@ class Worker:
         if not part.partial:
             check_feeds(message.feeds, part.feeds)
         step = WorkerStep(self, message.step, part, link, reply, message.trace)
+        if message.held:
+            step.hold(True)
         if part.meets:
             step.open()
         self.steps[message.step] = step
@@ -204,6 +206,13 @@ class Worker:
             step.cancel(error)
         else:
             self.rendezvous.close(message.step)
+        reply(m.Done())
+
+    def on_hold_step(self, link: Any, message: m.HoldStep, reply: Any) -> None:
+        """Take nothing for a step whose client is out of reach, or go on."""
+        step = self.steps.get(message.step)
+        if step is not None:
+            step.hold(message.held)
         reply(m.Done())
 
     def on_cleanup_graph(self, link: Any, message: m.CleanupGraph, reply: Any) -> None:

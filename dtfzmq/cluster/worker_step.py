@@ -127,6 +127,10 @@ class WorkerStep:
             self._error = error
             self._end()
 
+    def hold(self, held: bool) -> None:
+        """Whether anything is taken for it from what outlives steps."""
+        self._context.hold(held)
+
     def _end(self) -> None:
         self._context.close()
         self._worker.step_over(self)

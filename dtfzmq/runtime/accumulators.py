@@ -31,6 +31,9 @@ class _Take:
     def cancelled(self) -> None:
         self.accumulator._cancel(self)
 
+    def held(self) -> None:
+        self.accumulator._hold()
+
 
 class ConditionalAccumulator:
     """Sums gradients of one shape. Any thread; a waiting take holds no thread.
@@ -93,7 +96,8 @@ class ConditionalAccumulator:
         for fn in calls:
             fn()
         if not take.ended:
-            take.token = ctx.on_cancel(take.cancelled)
+            take.token = ctx.on_cancel(take.cancelled, take.held)
+            self._hold()  # it may have been held and let go of before it was heard of
             if take.ended:
                 ctx.off_cancel(take.token)
 
@@ -127,8 +131,11 @@ class ConditionalAccumulator:
             raise errors.InvalidArgumentError(None, None, f"Shared conditional accumulator '{self.name}' {problem}")
 
     def _pump(self, calls: list[Callable[[], None]]) -> None:
-        while self._takes and self._count >= self._takes[0].required:
-            take = self._takes.popleft()
+        while self._takes:
+            take = next((take for take in self._takes if not take.ctx.held), None)
+            if take is None or self._count < take.required:
+                return
+            self._takes.remove(take)
             total, count = self._sum, self._count
             self._sum = None
             self._count = 0
@@ -142,6 +149,13 @@ class ConditionalAccumulator:
         if self.reduction == "MEAN":
             total = np.divide(total, total.dtype.type(count)).astype(total.dtype, copy=False)
         take.done(total)
+
+    def _hold(self) -> None:
+        calls: list[Callable[[], None]] = []
+        with self._lock:
+            self._pump(calls)
+        for fn in calls:
+            fn()
 
     def _cancel(self, take: _Take) -> None:
         with self._lock:

@@ -38,6 +38,10 @@ class _Take:
         """The step is over."""
         self.barrier._cancel(self)
 
+    def held(self) -> None:
+        """The step is held, or no more."""
+        self.barrier._hold()
+
 
 class Barrier:
     """Elements of several components under string keys; complete ones are taken in the order in which keys came.
@@ -155,7 +159,9 @@ class Barrier:
     def _serve(self, calls: list[Callable[[], None]]) -> None:
         """End the takes that can be ended, in order, lock held."""
         while self._takes:
-            take = self._takes[0]
+            take = next((take for take in self._takes if not take.ctx.held), None)
+            if take is None:
+                return
             count = take.count
             if len(self._ready) < count:
                 total = len(self._ready) + len(self._incomplete)
@@ -168,23 +174,31 @@ class Barrier:
                         f"Barrier '{self.name}' is closed and has insufficient elements (requested {count}, total size "
                         f"{total})"
                     )
-                    self._takes.popleft()
+                    self._takes.remove(take)
                     self._forget(take, calls)
                     calls.append(partial(take.done.fail, errors.OutOfRangeError(None, None, text)))
                     continue
                 count = len(self._ready)
-            self._takes.popleft()
+            self._takes.remove(take)
             taken = [heapq.heappop(self._ready) for _ in range(count)]
             self._forget(take, calls)
             calls.append(partial(_give, take.done, taken))
 
     def _watch(self, take: _Take) -> None:
-        token = take.ctx.on_cancel(take.cancelled)
+        token = take.ctx.on_cancel(take.cancelled, take.held)
         with self._lock:
             take.token = token
             gone = take not in self._takes
         if gone:
             take.ctx.off_cancel(token)
+        else:
+            self._hold()  # it may have been held and let go of before it was heard of
+
+    def _hold(self) -> None:
+        calls: list[Callable[[], None]] = []
+        with self._lock:
+            self._serve(calls)
+        _call(calls)
 
     def _forget(self, take: _Take, calls: list[Callable[[], None]]) -> None:
         if take.token is not None:

@@ -28,8 +28,11 @@ Element = tuple[Any, ...]
 class Cancellable(Protocol):
     """What a blocking attempt needs of its step (runtime/step.StepContext)."""
 
-    def on_cancel(self, fn: Callable[[], None]) -> Any:
-        """Call `fn` when the step is cancelled, at once if it is. Returns a token."""
+    #: While true, nothing is taken for the step.
+    held: bool
+
+    def on_cancel(self, fn: Callable[[], None], on_hold: Callable[[], None] | None = None) -> Any:
+        """Call `fn` when the step is cancelled, at once if it is; `on_hold` when `held` was set. Returns a token."""
 
     def off_cancel(self, token: Any) -> None:
         """Forget it."""
@@ -65,13 +68,18 @@ class _Attempt:
     def watch(self) -> None:
         """Hear of cancellation; called without the lock, after a first try."""
         if not self.ended:
-            self.token = self.ctx.on_cancel(self.cancelled)
+            self.token = self.ctx.on_cancel(self.cancelled, self.held)
+            self.held()  # it may have been held and let go of before it was heard of
             if self.ended:
                 self.ctx.off_cancel(self.token)
 
     def cancelled(self) -> None:
         """The step is over: end as Cancelled, unless ended; give back what was taken."""
         self.queue._cancel(self)
+
+    def held(self) -> None:
+        """The step is held, or no more: others may go first, or it is its turn."""
+        self.queue._hold(self)
 
 
 class FIFOQueue:
@@ -254,12 +262,14 @@ class FIFOQueue:
                     self._end(attempt, calls, None)
                     moved = True
             while dequeues and self._available() > 0:
-                attempt = dequeues[0]
-                attempt.elements.append(self._take())
+                taker = dequeues[0] if not dequeues[0].ctx.held else _not_held(dequeues)
+                if taker is None:
+                    break
+                taker.elements.append(self._take())
                 moved = True
-                if len(attempt.elements) == attempt.wanted:
-                    dequeues.popleft()
-                    self._end(attempt, calls, None)
+                if len(taker.elements) == taker.wanted:
+                    dequeues.remove(taker)
+                    self._end(taker, calls, None)
         if self._closed and not enqueues:
             while dequeues:
                 attempt = dequeues.popleft()
@@ -310,6 +320,17 @@ class FIFOQueue:
                 self._put_back(attempt.elements)
             attempt.token = None
             self._end(attempt, calls, _cancelled("Dequeue" if attempt.wanted else "Enqueue"))
+            self._pump(calls)
+        _call(calls)
+
+    def _hold(self, attempt: _Attempt) -> None:
+        calls: list[Callable[[], None]] = []
+        with self._lock:
+            if attempt.ended or not attempt.wanted:
+                return
+            if attempt.ctx.held and attempt.elements:
+                self._put_back(attempt.elements)
+                attempt.elements.clear()
             self._pump(calls)
         _call(calls)
 
@@ -431,6 +452,10 @@ class PriorityQueue(FIFOQueue):
 def _rows(part: Any) -> Any:
     # Iterating a vector of strings would yield bare bytes.
     return [part[i, ...] for i in range(len(part))] if part.dtype == object else part
+
+
+def _not_held(line: collections.deque[_Attempt]) -> _Attempt | None:
+    return next((attempt for attempt in line if not attempt.ctx.held), None)
 
 
 def _call(calls: list[Callable[[], None]]) -> None:

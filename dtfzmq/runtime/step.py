@@ -56,8 +56,11 @@ class StepContext:
         # The task that is the step's master; "" if nobody asks.
         self.member = ""
         self.error: errors.OpError | None = None
+        #: While true, nothing is taken for it from what outlives steps: its client is out of reach, and may be gone.
+        self.held = False
         self._lock = threading.Lock()
         self._watchers: dict[int, Callable[[], None]] = {}
+        self._holders: dict[int, Callable[[], None]] = {}
         self._tokens = 0
         self._timer: Any = None
 
@@ -72,18 +75,32 @@ class StepContext:
                 self.error = error
             watchers = list(self._watchers.values()) if first else []
             self._watchers.clear()
+            self._holders.clear()
         if first and self.exchange is not None:
             self.loop.call_soon(self.exchange.abort, error)
         for fn in watchers:
             fn()
 
-    def on_cancel(self, fn: Callable[[], None]) -> int:
-        """Call `fn` once when the step is cancelled, at once if it is. Any thread. Returns a token for `off_cancel`."""
+    def hold(self, held: bool) -> None:
+        """Set `held`, and tell those who wait. On the baton."""
+        self.held = held
+        with self._lock:
+            holders = list(self._holders.values())
+        for fn in holders:
+            fn()
+
+    def on_cancel(self, fn: Callable[[], None], on_hold: Callable[[], None] | None = None) -> int:
+        """Call `fn` once when the step is cancelled, at once if it is, and `on_hold` whenever `held` was set.
+
+        Any thread. Returns a token for `off_cancel`.
+        """
         with self._lock:
             self._tokens += 1
             token = self._tokens
             if self.error is None:
                 self._watchers[token] = fn
+                if on_hold is not None:
+                    self._holders[token] = on_hold
                 return token
         fn()
         return token
@@ -91,6 +108,7 @@ class StepContext:
     def off_cancel(self, token: int) -> None:
         """Forget a watcher. Any thread; unknown tokens are ignored."""
         self._watchers.pop(token, None)
+        self._holders.pop(token, None)
 
     def set_deadline(self, when: float, text: str = "Operation timed out.") -> None:
         """Cancel the step as DeadlineExceeded at `when` on the loop's clock, unless closed before. On the baton."""

@@ -60,6 +60,9 @@ class Service(Protocol):
     def on_link_up(self, link: Any) -> None:
         """A link has a lane, for the first time or again."""
 
+    def on_link_down(self, link: Any) -> None:
+        """A link that was up has no lane; it will be up again, or lost."""
+
     def on_link_lost(self, link: Any, error: errors.OpError) -> None:
         """A link is lost for good; its calls have failed."""
 
@@ -82,6 +85,9 @@ class Quiet:
         offer.refuse("tensors of steps are not received here")
 
     def on_link_up(self, link: Any) -> None:
+        """Nothing."""
+
+    def on_link_down(self, link: Any) -> None:
         """Nothing."""
 
     def on_link_lost(self, link: Any, error: errors.OpError) -> None:

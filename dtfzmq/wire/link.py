@@ -89,6 +89,11 @@ class Link(Traffic):
         """True if there is no lane and nobody listens at any address, as attempts since the last `hurry` found."""
         return self.state != UP and self._diallers[CONTROL].refused > 2 * max(1, len(self.dial_addresses()))
 
+    @property
+    def down(self) -> bool:
+        """True if it was up and has no lane."""
+        return self.state == DOWN
+
     def hurry(self) -> None:
         """Somebody waits for a lane now: do not pause between attempts."""
         if self.state != UP and self.error is None:
@@ -229,6 +234,7 @@ class Link(Traffic):
         self.state = DOWN
         self._why = reason
         _log.info("%s is down: %s", self.route(), reason)
+        self._guarded(self.endpoint.service.on_link_down, self)
         self._diallers[BULK].rest()
         # A silent peer was silent for up to half the limit before its lane ended.
         limit = self.settings.limit / 2

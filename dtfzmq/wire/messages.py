@@ -195,13 +195,17 @@ class DeregisterGraph:
 
 @message
 class RunGraph:
-    """Run a registered part in a step. Answered by GraphDone when all that it started has ended."""
+    """Run a registered part in a step. Answered by GraphDone when all that it started has ended.
+
+    `held` as in HoldStep.
+    """
 
     session: str
     handle: str
     step: int
     feeds: Tensors
     trace: int = 0
+    held: bool = False
 
 
 @message
@@ -229,6 +233,17 @@ class CancelStep:
 
     step: int
     error: dict[str, Any]
+
+
+@message
+class HoldStep:
+    """A step's client is out of reach (`held`), or in reach again: one-way.
+
+    While it is held nothing is taken for it from queues, accumulators and barriers, since nobody may be left to get it.
+    """
+
+    step: int
+    held: bool
 
 
 @message

@@ -131,6 +131,10 @@ class SimSession:
         self._call(message, lambda reply, error: answered(None if reply is None else reply.fetches, error))
         return self._runs
 
+    def begin(self, fetches: list[Any], answered: Answered) -> None:
+        """Reserve a partial run without feeds."""
+        self._call(m.PartialRunSetup(self._handle, (), tuple(t.name for t in fetches), ()), answered)
+
     def close(self, answered: Answered) -> None:
         """Close the session."""
         self._call(m.CloseSession(self._handle), answered)

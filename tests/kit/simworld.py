@@ -189,6 +189,10 @@ class SimTask:
         """Count."""
         self.world.counts["link up"] += 1
 
+    def on_link_down(self, link: Any) -> None:
+        """Count."""
+        self.world.counts["link down"] += 1
+
     def on_link_lost(self, link: Any, error: errors.OpError) -> None:
         """Steps that wait for the peer fail; those that it is master of are over."""
         self.world.counts["link lost"] += 1

@@ -11,25 +11,36 @@ import pytest
 from dtfzmq.base import dtypes, errors
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.runtime.accumulators import ConditionalAccumulator
+from dtfzmq.runtime.barrier import Barrier
 from dtfzmq.runtime.queues import FIFOQueue, PaddingFIFOQueue, PriorityQueue, RandomShuffleQueue
 
 
 class Step:
     def __init__(self) -> None:
         self.watchers: dict[int, Callable[[], None]] = {}
+        self.holders: dict[int, Callable[[], None] | None] = {}
         self.next = 0
         self.cancelled = False
+        self.held = False
 
-    def on_cancel(self, fn: Callable[[], None]) -> int:
+    def on_cancel(self, fn: Callable[[], None], on_hold: Callable[[], None] | None = None) -> int:
         self.next += 1
         if self.cancelled:
             fn()
         else:
             self.watchers[self.next] = fn
+            self.holders[self.next] = on_hold
         return self.next
 
     def off_cancel(self, token: int) -> None:
         self.watchers.pop(token, None)
+        self.holders.pop(token, None)
+
+    def hold(self, held: bool) -> None:
+        self.held = held
+        for fn in list(self.holders.values()):
+            if fn is not None:
+                fn()
 
     def cancel(self) -> None:
         self.cancelled = True
@@ -275,3 +286,73 @@ def test_accumulator_cancellation_and_bad_input() -> None:
     assert total.values == [3.0]
     with pytest.raises(errors.InvalidArgumentError, match="has dtype float but requested dtype was int32"):
         acc.match("ConditionalAccumulator", dtypes.int32, TensorShape([2]), "MEAN")
+
+
+def test_a_held_dequeue_gives_back_what_it_has_and_keeps_its_place() -> None:
+    queue = scalars()
+    held, other = Step(), Step()
+    first, second = Done(), Done()
+    queue.dequeue_many(held, 2, first)
+    queue.dequeue_many(other, 2, second)
+    put(queue, 1.0)
+    held.hold(True)
+    put(queue, 2.0)
+    assert first.pending and second.values[0].tolist() == [1.0, 2.0]
+    third = Done()
+    queue.dequeue(other, third)
+    held.hold(False)
+    put(queue, 3.0, 4.0, 5.0)
+    assert first.values[0].tolist() == [3.0, 4.0] and third.values == [5.0]
+    assert not held.watchers and not held.holders and queue.size() == 0
+
+
+def test_a_dequeue_that_begins_held_waits_though_there_is_something() -> None:
+    queue, step, done = scalars(), Step(), Done()
+    put(queue, 1.0)
+    step.hold(True)
+    queue.dequeue(step, done)
+    assert done.pending and queue.size() == 1
+    step.hold(False)
+    assert done.values == [1.0]
+
+
+def test_what_is_let_go_of_before_it_was_watched_is_served() -> None:
+    class Late(Step):
+        def on_cancel(self, fn: Callable[[], None], on_hold: Callable[[], None] | None = None) -> int:
+            self.held = False  # on another thread, just before
+            return super().on_cancel(fn, on_hold)
+
+    queue, taken = scalars(), Done()
+    put(queue, 1.0)
+    step = Late()
+    step.held = True
+    queue.dequeue(step, taken)
+    assert taken.values == [1.0]
+
+    gradients, mean = ConditionalAccumulator("a", dtypes.float32), Done()
+    gradients.apply_grad(np.float32(3), 0)
+    step = Late()
+    step.held = True
+    gradients.take_grad(step, 1, mean)
+    assert mean.values == [3.0]
+
+    barrier, got = Barrier("b", [dtypes.float32]), Done()
+    barrier.insert_many(0, [b"k"], np.ones(1, np.float32))
+    step = Late()
+    step.held = True
+    barrier.take_many(step, 1, False, got)
+    assert len(got.values) == 1
+
+
+def test_others_take_from_a_barrier_while_the_first_is_held() -> None:
+    barrier, held, other = Barrier("b", [dtypes.float32]), Step(), Step()
+    first, second = Done(), Done()
+    held.hold(True)
+    barrier.take_many(held, 1, False, first)
+    barrier.take_many(other, 1, False, second)
+    barrier.insert_many(0, [b"k"], np.ones(1, np.float32))
+    assert first.pending and second.values[0][1].tolist() == [b"k"]
+    barrier.insert_many(0, [b"l"], np.ones(1, np.float32))
+    assert first.pending
+    held.hold(False)
+    assert first.values[0][1].tolist() == [b"l"]

@@ -19,9 +19,10 @@ class Step:
 
     def __init__(self, member: str) -> None:
         self.member = member
+        self.held = False
         self.watchers: list[Callable[[], None]] = []
 
-    def on_cancel(self, fn: Callable[[], None]) -> int:
+    def on_cancel(self, fn: Callable[[], None], on_hold: Callable[[], None] | None = None) -> int:
         self.watchers.append(fn)
         return len(self.watchers) - 1
 

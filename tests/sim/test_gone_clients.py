@@ -1,0 +1,158 @@
+"""A client that is out of reach takes nothing, since it may be gone; one that comes back goes on as if nothing was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import dtfzmq as tf
+from dtfzmq.base import errors
+from tests.kit.simcluster import SimCluster, SimSession
+
+PS = "/job:ps/replica:0/task:0"
+WORKER = "/job:worker/replica:0/task:0"
+
+
+class Answers:
+    """What steps were answered with."""
+
+    def __init__(self) -> None:
+        self.found: list[Any] = []
+
+    def __call__(self, values: Any, error: errors.OpError | None) -> None:
+        self.found.append(values if error is None else error)
+
+    def last(self) -> Any:
+        value = self.found[-1]
+        return [v.tolist() for v in value] if isinstance(value, list) else value
+
+
+class Cluster(SimCluster):
+    """A ps and a worker; `master` is where clients go."""
+
+    def __init__(self, master: str) -> None:
+        super().__init__(3, {"ps": 1, "worker": 1})
+        self.master = master
+
+
+@pytest.fixture(params=[PS, WORKER], ids=["at its master", "at another task"])
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    return Cluster(request.param)
+
+
+class Program:
+    """What may be waited for, on the ps."""
+
+    def __init__(self) -> None:
+        self.graph = tf.Graph()
+        with self.graph.as_default(), tf.device(PS):
+            queue = tf.FIFOQueue(9, tf.int32, [[]], shared_name="q")
+            gradients = tf.ConditionalAccumulator(tf.float32, [], shared_name="a")
+            self.put, self.size = queue.enqueue(7), queue.size()
+            self.take, self.two = queue.dequeue(), queue.dequeue_many(2)
+            self.apply, self.count = gradients.apply_grad(2.0), gradients.num_accumulated()
+            self.mean = gradients.take_grad(1)
+
+
+PROGRAM = Program()
+
+
+def client(cluster: Cluster) -> SimSession:
+    session = cluster.session(cluster.master, PROGRAM.graph)
+    opened = Answers()
+    session.open(opened)
+    cluster.loop.run(0.5)
+    assert len(opened.found) == 1
+    return session
+
+
+def run(cluster: Cluster, session: SimSession, fetch: Any, seconds: float = 0.1) -> Any:
+    answers = Answers()
+    session.run([fetch], answers)
+    cluster.loop.run(seconds)
+    return answers.last() if answers.found else None
+
+
+@pytest.mark.parametrize(
+    ("take", "give", "left"),
+    [
+        (PROGRAM.take, PROGRAM.put, PROGRAM.size),
+        (PROGRAM.two, PROGRAM.put, PROGRAM.size),
+        (PROGRAM.mean, PROGRAM.apply, PROGRAM.count),
+    ],
+    ids=["an element", "elements", "gradients"],
+)
+def test_a_killed_client_takes_nothing(cluster: Cluster, take: Any, give: Any, left: Any) -> None:
+    other, dead = client(cluster), client(cluster)
+    if take is PROGRAM.two:
+        run(cluster, other, give)  # it is taken already, and given back
+    assert run(cluster, dead, take) is None
+    cluster.net.kill(dead.host)
+    cluster.loop.run(0.05)
+    for _ in range(2 if take is PROGRAM.two else 1):
+        run(cluster, other, give)
+    before = run(cluster, other, left)
+    assert before[0] >= 1, "nothing was taken for one that may be gone"
+    cluster.loop.run(10.0)
+    assert run(cluster, other, left) == before, "nor when it was found to be"
+    assert run(cluster, other, take)[0] is not None
+    for server in cluster.servers.values():
+        assert not server.leftovers()
+
+
+def test_a_client_that_is_reached_again_gets_what_it_waited_for(cluster: Cluster) -> None:
+    other, away = client(cluster), client(cluster)
+    answers = Answers()
+    away.run([PROGRAM.take], answers)
+    cluster.loop.run(0.1)
+    cluster.net.slow(away.host.name, 100.0)  # so that its new lane takes a while
+    for end in cluster.net.pairs():
+        if end.host is away.host:
+            cluster.net.end_lane(end)
+    cluster.loop.run(0.03)
+    run(cluster, other, PROGRAM.put, 0.03)
+    assert not answers.found
+    cluster.loop.run(3.0)
+    assert answers.last() == [7]
+    assert run(cluster, other, PROGRAM.size) == [0]
+
+
+def test_others_go_first_while_a_client_is_out_of_reach(cluster: Cluster) -> None:
+    other, dead, next_ = client(cluster), client(cluster), client(cluster)
+    assert run(cluster, dead, PROGRAM.take) is None
+    answers = Answers()
+    next_.run([PROGRAM.take], answers)
+    cluster.loop.run(0.1)
+    cluster.net.kill(dead.host)
+    cluster.loop.run(0.05)
+    run(cluster, other, PROGRAM.put)
+    assert answers.last() == [7]
+
+
+def test_a_step_that_was_planned_when_its_client_went_takes_nothing() -> None:
+    cluster = Cluster(WORKER)
+    other, dead = client(cluster), client(cluster)
+    run(cluster, other, PROGRAM.put)
+    cluster.net.slow(PS, 100.0)  # so that registering the step takes longer than to hear that a connection ended
+    dead.run([PROGRAM.take], Answers())
+    cluster.loop.run(0.01)
+    cluster.net.kill(dead.host)
+    cluster.loop.run(0.9)
+    assert cluster.servers[PS].core.worker.steps, "the step came there"
+    cluster.loop.run(10.0)
+    cluster.net.slow(PS, 1.0)
+    assert not cluster.servers[PS].core.worker.steps
+    assert run(cluster, other, PROGRAM.size) == [1]
+
+
+def test_a_partial_run_ends_with_its_client(cluster: Cluster) -> None:
+    dead = client(cluster)
+    ready = Answers()
+    dead.begin([PROGRAM.take], ready)
+    cluster.loop.run(0.5)
+    assert len(ready.found) == 1
+    cluster.net.kill(dead.host)
+    cluster.loop.run(5.0)
+    for server in cluster.servers.values():
+        assert not server.leftovers()
