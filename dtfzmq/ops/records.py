@@ -15,6 +15,7 @@ from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Operation, Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.shape_rules import same, scalar
+from dtfzmq.ops.protos import tensor_from_bytes, tensor_to_bytes
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import mat
 from dtfzmq.ops.shaping import invalid
@@ -110,65 +111,8 @@ op(
     ],
 )  # fmt: skip
 
-# the numbers that TensorFlow's files give to types
-_NUMBERS = {
-    "float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6, "string": 7, "complex64": 8, "int64": 9,
-    "bool": 10, "bfloat16": 14, "uint16": 17, "complex128": 18, "float16": 19, "uint32": 22, "uint64": 23,
-}  # fmt: skip
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value, at
-
-
-def _block(field: int, data: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(data)) + data
-
-
-def _parts(data: bytes) -> list[tuple[int, Any]]:
-    """The fields of a protocol buffer: numbers, or bytes. IndexError or ValueError if it is none."""
-    out: list[tuple[int, Any]] = []
-    at = 0
-    while at < len(data):
-        key, at = _read_varint(data, at)
-        if key & 7 == 0:
-            value, at = _read_varint(data, at)
-            out.append((key >> 3, value))
-        elif key & 7 == 2:
-            size, at = _read_varint(data, at)
-            if at + size > len(data):
-                raise ValueError
-            out.append((key >> 3, data[at : at + size]))
-            at += size
-        else:
-            raise ValueError
-    return out
-
-
 def _serialize(x: Array) -> Array:
-    """As a TensorProto: type, shape, and the elements' bytes, texts one by one."""
-    name = dtypes.of_array(x).name
-    sizes = b"".join(_block(2, b"\x08" + _varint(d) if d else b"") for d in x.shape)
-    if x.dtype == object:
-        content = b"".join(_block(8, v) for v in x.reshape(-1).tolist())
-    else:
-        content = _block(4, np.ascontiguousarray(x).tobytes()) if x.size else b""
-    return np.array(b"\x08" + _varint(_NUMBERS[name]) + _block(2, sizes) + content, object)
+    return np.array(tensor_to_bytes(x), object)
 
 
 def _parse_make(node: Any, env: Any) -> Any:
@@ -176,19 +120,12 @@ def _parse_make(node: Any, env: Any) -> Any:
 
     def kernel(serialized: Array) -> Array:
         try:
-            fields = _parts(bytes(np.asarray(serialized).item()))
-            found = dict(fields)
-            kind = next((name for name, number in _NUMBERS.items() if number == found.get(1)), "")
-            shape = [dict(_parts(d)).get(1, 0) for number, d in _parts(found.get(2, b"")) if number == 2]
-            if kind == "string":
-                flat = np.array([v for number, v in fields if number == 8], object)
-            else:
-                flat = np.frombuffer(found.get(4, b""), dtypes.as_dtype(kind).np_dtype)
-            out: Array | None = flat.reshape(shape)
+            out = tensor_from_bytes(bytes(np.asarray(serialized).item()))
         except (IndexError, ValueError, TypeError):
-            out = None
-        if out is None:
-            raise invalid("Could not parse `serialized` as TensorProto: it is not what serialize_tensor writes.")
+            raise invalid(
+                "Could not parse `serialized` as TensorProto: it is not what serialize_tensor writes."
+            ) from None
+        kind = dtypes.of_array(out).name
         if kind != want.name:
             raise invalid(f"Type mismatch between parsed tensor ({kind}) and dtype ({want.name})")
         return out

@@ -1,0 +1,93 @@
+"""Protocol buffers as bytes: the fields of a message, read and written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dtfzmq.base import dtypes
+
+Array = Any
+
+# the numbers that TensorFlow's files give to types
+_NUMBERS = {
+    "float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6, "string": 7, "complex64": 8, "int64": 9,
+    "bool": 10, "bfloat16": 14, "uint16": 17, "complex128": 18, "float16": 19, "uint32": 22, "uint64": 23,
+}  # fmt: skip
+
+
+def varint(value: int) -> bytes:
+    """A number from 0 on in groups of seven bits."""
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """(the number at a place, where it ends). IndexError if the bytes end before it does."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+
+
+def block(field: int, data: bytes) -> bytes:
+    """A field that holds bytes, a text or a message."""
+    return varint(field << 3 | 2) + varint(len(data)) + data
+
+
+def parts(data: bytes) -> list[tuple[int, Any]]:
+    """The fields of a message: numbers, or bytes (a fixed one's too). IndexError or ValueError if it is none."""
+    out: list[tuple[int, Any]] = []
+    at = 0
+    while at < len(data):
+        key, at = read_varint(data, at)
+        kind = key & 7
+        if kind == 0:
+            value, at = read_varint(data, at)
+            out.append((key >> 3, value))
+            continue
+        if kind == 2:
+            size, at = read_varint(data, at)
+        elif kind in (1, 5):
+            size = 8 if kind == 1 else 4
+        else:
+            raise ValueError(f"a field of the unknown kind {kind}")
+        if at + size > len(data):
+            raise ValueError("a field that ends after the message does")
+        out.append((key >> 3, data[at : at + size]))
+        at += size
+    return out
+
+
+def tensor_to_bytes(x: Array) -> bytes:
+    """As a TensorProto: type, shape, and the elements' bytes, texts one by one."""
+    name = dtypes.of_array(x).name
+    sizes = b"".join(block(2, b"\x08" + varint(d) if d else b"") for d in x.shape)
+    if x.dtype == object:
+        content = b"".join(block(8, v) for v in x.reshape(-1).tolist())
+    else:
+        content = block(4, np.ascontiguousarray(x).tobytes()) if x.size else b""
+    return b"\x08" + varint(_NUMBERS[name]) + block(2, sizes) + content
+
+
+def tensor_from_bytes(data: bytes) -> Array:
+    """The array of which tensor_to_bytes made these bytes. IndexError, ValueError or TypeError if it is none."""
+    fields = parts(data)
+    found = dict(fields)
+    kind = next((name for name, number in _NUMBERS.items() if number == found.get(1)), "")
+    shape = [dict(parts(d)).get(1, 0) for number, d in parts(found.get(2, b"")) if number == 2]
+    if kind == "string":
+        flat = np.empty(sum(number == 8 for number, _ in fields), object)
+        flat[:] = [v for number, v in fields if number == 8]
+    else:
+        flat = np.frombuffer(found.get(4, b""), dtypes.as_dtype(kind).np_dtype)
+    return flat.reshape(shape)
+
