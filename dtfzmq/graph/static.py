@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from dtfzmq.base.errors import OpError
 from dtfzmq.base.shapes import UNKNOWN, TensorShape
+from dtfzmq.graph.opdef import lookup
 from dtfzmq.graph.tensor import Tensor
 
 Dims = tuple["int | None", ...]
@@ -24,67 +26,95 @@ def full_dims(tensor: Tensor) -> tuple[int, ...] | None:
     return None if known is None or None in known else known  # type: ignore[return-value]  # no None is left in it
 
 
-def constant_value(tensor: Any) -> np.ndarray | None:
+def constant_value(tensor: Any, depth: int = 8) -> np.ndarray | None:
     """The value that a tensor will have in every step, if that can be said now; else None.
 
-    Looks through Const, Shape, Size, Rank, Range, Pack, Fill, Cast and ConcatV2.
+    Looks through Const, Shape, Size, Rank, Range, Pack, Fill, Cast and ConcatV2, and through what programs do with
+    sizes: arithmetic and slices of few numbers. `depth` bounds how many operations deep.
     """
     op = tensor.op
     kind = op.type
     if kind == "Const":
         return op.attrs["value"]
     found = _CONSTANT.get(kind)
-    return None if found is None else found(op)
+    return None if found is None or not depth else found(op, depth - 1)
 
 
-def _inputs(op: Any, first: int = 0, last: int | None = None) -> list[np.ndarray] | None:
-    values = [constant_value(t) for t in op.inputs[first:last]]
-    return None if any(v is None for v in values) else values  # type: ignore[return-value]  # no None is left in it
+def _inputs(op: Any, depth: int = 8, first: int = 0, last: int | None = None) -> list[np.ndarray] | None:
+    values = []
+    for t in op.inputs[first:last]:
+        value = constant_value(t, depth)
+        if value is None:
+            return None
+        values.append(value)
+    return values
 
 
-def _of_shape(op: Any) -> np.ndarray | None:
+def _of_shape(op: Any, depth: int) -> np.ndarray | None:
     known = full_dims(op.inputs[0])
     return None if known is None else np.array(known, op.outputs[0].dtype.np_dtype)
 
 
-def _of_size(op: Any) -> np.ndarray | None:
+def _of_size(op: Any, depth: int) -> np.ndarray | None:
     known = full_dims(op.inputs[0])
     return None if known is None else np.array(int(np.prod(known, dtype=np.int64)), op.outputs[0].dtype.np_dtype)
 
 
-def _of_rank(op: Any) -> np.ndarray | None:
+def _of_rank(op: Any, depth: int) -> np.ndarray | None:
     known = dims(op.inputs[0])
     return None if known is None else np.array(len(known), np.int32)
 
 
-def _of_range(op: Any) -> np.ndarray | None:
-    values = _inputs(op)
+def _of_range(op: Any, depth: int) -> np.ndarray | None:
+    values = _inputs(op, depth)
     return None if values is None or values[2] == 0 else _arange(*values, dtype=op.outputs[0].dtype.np_dtype)
 
 
-def _of_pack(op: Any) -> np.ndarray | None:
-    values = _inputs(op)
+def _of_pack(op: Any, depth: int) -> np.ndarray | None:
+    values = _inputs(op, depth)
     return None if values is None else np.stack(values, op.attrs["axis"])
 
 
-def _of_concat(op: Any) -> np.ndarray | None:
-    values = _inputs(op)
+def _of_concat(op: Any, depth: int) -> np.ndarray | None:
+    values = _inputs(op, depth)
     return None if values is None else np.concatenate(values[:-1], int(values[-1]))
 
 
-def _of_cast(op: Any) -> np.ndarray | None:
-    values = _inputs(op)
+def _of_cast(op: Any, depth: int) -> np.ndarray | None:
+    values = _inputs(op, depth)
     dtype = op.outputs[0].dtype
     return None if values is None or not dtype.is_numpy_compatible else values[0].astype(dtype.np_dtype)
 
 
-def _of_fill(op: Any) -> np.ndarray | None:
-    values = _inputs(op)
-    if values is None or values[0].size and int(np.prod(values[0], dtype=np.int64)) > 4096:
+def _of_fill(op: Any, depth: int) -> np.ndarray | None:
+    values = _inputs(op, depth)
+    if values is None or values[0].size and int(np.prod(values[0], dtype=np.int64)) > _FEW:
         return None
     return np.full(tuple(values[0]), values[1])
 
 
+def _computed(op: Any, depth: int) -> np.ndarray | None:
+    """What the kernel of a pure op gives; None where it fails, so that the step fails, and only if it gets there."""
+    dtype = op.outputs[0].dtype
+    if not dtype.is_integer:
+        return None
+    values = _inputs(op, depth)
+    if values is None or any(v.size > _FEW for v in values):
+        return None
+    definition = lookup(op.type)
+    kernel = definition.kernel if definition.make is None else definition.make(op.node_def, None)
+    assert kernel is not None
+    try:
+        return np.asarray(kernel(*values), dtype.np_dtype)
+    except OpError:
+        return None
+
+
+_FEW = 4096  # elements that are computed with while a graph is built
+_OF_SIZES = (
+    "Add", "Sub", "Mul", "Neg", "FloorDiv", "FloorMod", "Maximum", "Minimum", "Max", "Min", "Sum", "Prod",
+    "StridedSlice", "Slice", "GatherV2", "Reshape", "ExpandDims", "Squeeze",
+)  # fmt: skip
 _CONSTANT = {
     "Shape": _of_shape,
     "Size": _of_size,
@@ -94,6 +124,7 @@ _CONSTANT = {
     "ConcatV2": _of_concat,
     "Cast": _of_cast,
     "Fill": _of_fill,
+    **dict.fromkeys(_OF_SIZES, _computed),
 }
 
 
@@ -142,7 +173,7 @@ def _size_or_none(tensor: Tensor) -> int | None:
 
 
 def _slice_of_shape(op: Any) -> TensorShape | None:
-    bounds = _inputs(op, 1, 4)
+    bounds = _inputs(op, first=1, last=4)
     if bounds is None or any(b.size != 1 for b in bounds):
         return None
     if op.attrs["shrink_axis_mask"] or op.attrs["new_axis_mask"] or op.attrs["ellipsis_mask"]:
