@@ -55,7 +55,7 @@ _relu_op = op(
 _relu_grad = op(
     "ReluGrad", "gradients: R, features: R -> backprops: R", shape=same,
     kernel=lambda g, y, out=None: np.multiply(g, y > 0, out=out), out=True, inplace=(0,),
-    grad=lambda n, g: (raw.ReluGrad(g, n.inputs[1]), None), samples=_TWO,
+    grad=lambda n, g: (raw.ReluGrad(g, n.inputs[1]), raw.ZerosLike(n.inputs[1])), samples=_TWO,
 )  # fmt: skip
 _relu6_op = op(
     "Relu6", "features: R -> activations: R", shape=same, kernel=_relu6, out=True, inplace=(0,),
@@ -64,7 +64,7 @@ _relu6_op = op(
 _relu6_grad = op(
     "Relu6Grad", "gradients: R, features: R -> backprops: R", shape=same,
     kernel=lambda g, y, out=None: np.multiply(g, (y > 0) & (y < 6), out=out), out=True, inplace=(0,),
-    grad=lambda n, g: (raw.Relu6Grad(g, n.inputs[1]), None), samples=_TWO,
+    grad=lambda n, g: (raw.Relu6Grad(g, n.inputs[1]), raw.ZerosLike(n.inputs[1])), samples=_TWO,
 )  # fmt: skip
 _leaky_op = op(
     "LeakyRelu", "features: E; alpha: float = 0.2 -> activations: E", shape=same,
@@ -75,7 +75,8 @@ _leaky_op = op(
 _leaky_grad = op(
     "LeakyReluGrad", "gradients: E, features: E; alpha: float = 0.2 -> backprops: E", shape=same,
     make=lambda node, env: lambda g, x: np.where(x > 0, g, g * g.dtype.type(node.attrs["alpha"])),
-    grad=lambda n, g: (raw.LeakyReluGrad(g, n.inputs[1], alpha=n.attrs["alpha"]), None), samples=_TWO,
+    grad=lambda n, g: (raw.LeakyReluGrad(g, n.inputs[1], alpha=n.attrs["alpha"]), raw.ZerosLike(n.inputs[1])),
+    samples=_TWO,
 )  # fmt: skip
 _elu_op = op(
     "Elu", "features: E -> activations: E", shape=same, kernel=_elu,
@@ -274,14 +275,21 @@ def _top_k_shape(n: Any) -> list[TensorShape]:
     return [shape[:-1].concatenate([k])] * 2
 
 
+def _falling(x: Array) -> Array:
+    """Numbers that rise as those of `x` fall."""
+    if x.dtype.kind in "iu":
+        return np.invert(x)
+    return np.negative(x if x.dtype.kind == "f" else x.astype(np.float32))
+
+
 def _top_k_kernel(node: Any, env: Any) -> Any:
-    k = node.attrs["k"]
+    k, to = node.attrs["k"], node.dtypes[1].np_dtype
 
     def top_k(x: Array) -> tuple[Array, Array]:
         if x.ndim < 1 or x.shape[-1] < k:
             raise errors.InvalidArgumentError(None, None, f"input must have at least k({k}) columns")
-        order = np.argsort(-x if x.dtype.kind == "f" else -x.astype(np.int64), axis=-1, kind="stable")[..., :k]
-        return np.take_along_axis(x, order, -1), order.astype(np.int32)
+        order = np.argsort(_falling(x), axis=-1, kind="stable")[..., :k]
+        return np.take_along_axis(x, order, -1), order.astype(to)
 
     return top_k
 
@@ -299,6 +307,8 @@ _in_top_k_op = op(
     samples=[Sample(mat(3, 4, dtype="float32"), ints(0, 3, 9), ints(2)[0])],
 )  # fmt: skip
 _top_k_op = op(
-    "TopKV2", "input: R; k: int, sorted: bool = True -> values: R, indices: int32", shape=_top_k_shape,
-    make=_top_k_kernel, grad=_top_k_grad, samples=[Sample(mat(2, 5), k=2), Sample(mat(4), k=4)],
+    "TopKV2", "input: R; k: int, sorted: bool = True, index_type: type = int32 -> values: R, indices: index_type",
+    shape=_top_k_shape,
+    make=_top_k_kernel, grad=_top_k_grad,
+    samples=[Sample(mat(2, 5), k=2), Sample(mat(4), k=4), Sample(np.array([1, 2**64 - 1, 3], np.uint64), k=2)],
 )  # fmt: skip

@@ -40,7 +40,7 @@ def _int_guard(fn: Any) -> Any:
     """Integers: a zero divisor is an error, as in TensorFlow. Floats: fn alone."""
 
     def guarded(x: np.ndarray, y: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        if not np.all(y):
+        if not np.all(y) and np.size(x):
             raise errors.InvalidArgumentError(None, None, "Integer division by zero")
         return fn(x, y, out=out)
 
@@ -58,6 +58,12 @@ def _truncate_div_kernel(node: Any, env: Any) -> Any:
     if node.dtypes[0].is_integer:
         return _int_guard(_truncate_div)(node, env)
     return lambda x, y, out=None: np.trunc(np.divide(x, y, out=out), out=out)
+
+
+def _floor_div_kernel(node: Any, env: Any) -> Any:
+    if node.dtypes[0].is_integer:
+        return _int_guard(np.floor_divide)(node, env)
+    return lambda x, y, out=None: np.floor(np.divide(x, y, out=out), out=out)  # floor_divide is nan for inf / 1
 
 
 def _floor_mod(x: np.ndarray, y: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
@@ -183,8 +189,8 @@ _div_no_nan_op = op(
     "DivNoNan", "x: F, y: F -> z: F", shape=broadcast, kernel=_div_no_nan, grad=_div_no_nan_grad, samples=_NONZERO
 )
 _floor_div = op(
-    "FloorDiv", "x: R, y: R -> z: R", shape=broadcast, make=_int_guard(np.floor_divide), out=True, inplace=(0, 1),
-    grad=NO_GRAD("piecewise constant"), samples=_INTS,
+    "FloorDiv", "x: R, y: R -> z: R", shape=broadcast, make=_floor_div_kernel, out=True, inplace=(0, 1),
+    grad=NO_GRAD("piecewise constant"), samples=[*_INTS, *_NONZERO],
 )  # fmt: skip
 _floor_mod_op = op(
     "FloorMod", "x: R, y: R -> z: R", shape=broadcast, make=_int_guard(_floor_mod), out=True, inplace=(0, 1),

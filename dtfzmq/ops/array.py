@@ -22,18 +22,18 @@ from dtfzmq.ops.reductions import one_of
 _OPS = joining, shaping  # declare what is used here by name
 
 
-def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32, optimize: bool = True) -> Tensor:
-    """The shape as an integer vector; a constant if it is known while building."""
+def shape(input: Any, name: str | None = None, out_type: Any = None, optimize: bool = True) -> Tensor:
+    """The shape as a vector of int32 (or `out_type`); a constant if it is known while building."""
     return _sizes(raw.Shape, input, name or "Shape", out_type, optimize)
 
 
-def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32, optimize: bool = True) -> Tensor:
-    """The number of elements."""
+def size(input: Any, name: str | None = None, out_type: Any = None, optimize: bool = True) -> Tensor:
+    """The number of elements, as int32 (or `out_type`)."""
     return _sizes(raw.Size, input, name or "Size", out_type, optimize)
 
 
 def _sizes(builder: Any, x: Any, name: str, out_type: Any, optimize: bool) -> Tensor:
-    to = dtypes.as_dtype(out_type)
+    to = dtypes.int32 if out_type is None else dtypes.as_dtype(out_type)
     if isinstance(x, SparseTensor):
         whole = x.dense_shape if builder is raw.Shape else raw.Prod(x.dense_shape, np.array([0], np.int32))
         return raw.Cast(whole, DstT=to, name=name)
@@ -98,15 +98,20 @@ def transpose(a: Any, perm: Any = None, name: str = "transpose", conjugate: bool
 
 
 def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = False) -> Tensor:
-    """The last two axes swapped (and the conjugate). The rank must be known while building."""
+    """The last two axes swapped (and the conjugate). ValueError for less than two."""
     a = convert_to_tensor(a)
-    if a.shape.ndims is None or a.shape.ndims < 2:
+    rank = a.shape.ndims
+    if rank is not None and rank < 2:
         raise ValueError(f"Argument `a` should be a (batch) matrix with rank >= 2, not {a.shape}.")
-    order = list(range(a.shape.ndims))
-    order[-1], order[-2] = order[-2], order[-1]
-    if conjugate and a.dtype.is_complex:
-        return raw.Conj(raw.Transpose(a, np.array(order, np.int32)), name=name)
-    return raw.Transpose(a, np.array(order, np.int32), name=name)
+    with a.graph.name_scope(name) as scope:
+        if rank is None:
+            count = raw.Rank(a)
+            order = raw.ConcatV2([raw.Range(0, count - 2, 1), raw.Pack([count - 1, count - 2], axis=0)], 0)
+        else:
+            order = np.array([*range(rank - 2), rank - 1, rank - 2], np.int32)
+        if conjugate and a.dtype.is_complex:
+            return raw.Conj(raw.Transpose(a, order), name=scope)
+        return raw.Transpose(a, order, name=scope)
 
 
 def invert_permutation(x: Any, name: str | None = None) -> Tensor:
@@ -186,7 +191,9 @@ def pack(values: Any, axis: int = 0, name: str = "pack") -> Tensor:
     return stack(values, axis, name)
 
 
-parallel_stack = stack
+def parallel_stack(values: Any, name: str = "parallel_stack") -> Tensor:
+    """Tensors of one shape along a new first axis."""
+    return stack(values, 0, name)
 
 
 def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unstack") -> list[Tensor]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dtfzmq.base import dtypes
+from dtfzmq.base import dtypes, errors
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
@@ -15,17 +15,20 @@ from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
 
 
-def _real(x: np.ndarray) -> np.ndarray:
-    return x.real if x.dtype.kind == "c" else x
-
-
 def _cast_kernel(node: Any, env: Any) -> Any:
     to = node.attrs["DstT"].np_dtype
-    if to.kind in "iu":
-        return lambda x: np.trunc(_real(x)).astype(to) if x.dtype.kind in "fcV" else x.astype(to)
-    if to.kind != "c":
-        return lambda x: _real(x).astype(to)
-    return lambda x: x.astype(to)
+    whole, real = to.kind in "iu", to.kind != "c"
+
+    def cast(x: np.ndarray) -> np.ndarray:
+        if to.hasobject or x.dtype.hasobject:
+            raise errors.UnimplementedError(
+                None, None, "Cast from or to string is not supported: use tf.string_to_number or tf.as_string."
+            )
+        if real and x.dtype.kind == "c":
+            x = x.real
+        return np.trunc(x).astype(to) if whole and x.dtype.kind in "fV" else x.astype(to)
+
+    return cast
 
 
 def _cast_grad(n: Any, g: Tensor) -> tuple[Tensor | None]:
@@ -41,6 +44,8 @@ _cast = op(
         Sample(mat(2, 3), DstT=dtypes.int32),
         Sample(ints(0, 1, 5), DstT=dtypes.bool_),
         Sample(ints(0, 1, 5), DstT=dtypes.float16),
+        Sample(np.array([b"1"], object), DstT=dtypes.float32, fails=errors.UnimplementedError),
+        Sample(ints(1), DstT=dtypes.string, fails=errors.UnimplementedError),
     ],
 )  # fmt: skip
 
@@ -114,7 +119,7 @@ def _clipped(value: Tensor, to: dtypes.DType) -> Tensor:
     below, above = (to.min, source.min < to.min, raw.Maximum), (to.max, source.max > to.max, raw.Minimum)
     for extreme, beyond, clip in (below, above):
         if beyond:
-            limit = kind(extreme)
+            limit = kind(float(extreme)) if source.is_floating else kind(extreme)
             if source.is_floating and (float(limit) < extreme if clip is raw.Maximum else float(limit) > extreme):
                 limit = np.nextafter(limit, kind(0))
             value = clip(value, convert_to_tensor(np.array(limit, source.np_dtype)))

@@ -43,7 +43,8 @@ def _fill_shape(n: Any) -> list[TensorShape]:
 def _fill_kernel(dims: np.ndarray, value: np.ndarray) -> np.ndarray:
     if np.any(dims < 0):
         raise errors.InvalidArgumentError(None, None, f"Dimensions must be >= 0, but are {dims.tolist()}.")
-    return np.full(tuple(dims.tolist()), value, np.asarray(value).dtype)
+    kind = np.dtype(object) if isinstance(value, bytes) else np.asarray(value).dtype
+    return np.full(tuple(dims.tolist()), value, kind)
 
 
 _fill = op(
@@ -259,7 +260,7 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
     if limit is None:
         start, limit = 0, start
     parts = [p if isinstance(p, Tensor) else convert_to_tensor(p, dtype=dtype) for p in (start, limit, delta)]
-    order = [dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64]
+    order = [dtypes.int32, dtypes.int64, dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64]
     if dtype is None:
         kinds = [p.dtype.base_dtype for p in parts]
         dtype = max(kinds, key=lambda d: order.index(d) if d in order else -1)
@@ -274,11 +275,16 @@ def _retyped(tensor: Tensor, to: dtypes.DType) -> Tensor:
 
 
 def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int = 0) -> Tensor:
-    """`num` evenly spaced values from start to stop, both included, along a new axis. The rank must be known."""
+    """`num` evenly spaced values from start to stop, both included, along a new axis.
+
+    Of start and stop whose rank is not known yet, axis is 0 and they have to be scalars.
+    """
     start = convert_to_tensor(start, name="start")
     stop = convert_to_tensor(stop, dtype=start.dtype.base_dtype, name="stop")
     num = convert_to_tensor(num, name="num")
     rank = shapes.broadcast(start.shape, stop.shape).ndims
+    if rank is None and axis == 0:
+        rank, start, stop = 0, raw.Reshape(start, []), raw.Reshape(stop, [])
     if rank is None or not -rank - 1 <= axis <= rank:
         raise ValueError(f"linspace along axis {axis} needs start and stop of known rank >= {axis}, not {rank}.")
     axis %= rank + 1

@@ -154,6 +154,8 @@ def _diag_shape(n: Any) -> list[TensorShape]:
     if known is None or k is None or rows is None or columns is None:
         return [UNKNOWN]
     low, high = _static_bounds(k)
+    if len(known) < 1 + (low < high):
+        raise ValueError(f"Shape must be at least rank {1 + (low < high)} but is rank {len(known)}")
     lead = known[:-1] if low == high else known[:-2]
     if known[-1] is None:
         sizes: list[int | None] = [None if v < 0 else int(v) for v in (rows, columns)]
@@ -282,6 +284,11 @@ _band_part = op(
 )  # fmt: skip
 
 
+def _padding(value: Any, like: Tensor) -> Tensor:
+    dtype = like.dtype.base_dtype
+    return convert_to_tensor(bool(value) if dtype.is_bool and not isinstance(value, Tensor) else value, dtype=dtype)
+
+
 def _aligned(align: str) -> str:
     if align not in _ALIGN:
         raise ValueError(f"align must be one of {', '.join(_ALIGN)}, not {align!r}.")
@@ -294,7 +301,7 @@ def matrix_diag(
 ) -> Tensor:  # fmt: skip
     """Matrices with these diagonals `k` and `padding_value` elsewhere, as small as they can be if no size is given."""
     diagonal = convert_to_tensor(diagonal, name="diagonal")
-    padding = convert_to_tensor(padding_value, dtype=diagonal.dtype.base_dtype)
+    padding = _padding(padding_value, diagonal)
     return _matrix_diag(diagonal, k, num_rows, num_cols, padding, align=_aligned(align), name=name)
 
 
@@ -303,7 +310,7 @@ def matrix_diag_part(
 ) -> Tensor:
     """The diagonals `k` of matrices, the short ones filled up with `padding_value`."""
     x = convert_to_tensor(input, name="input")
-    padding = convert_to_tensor(padding_value, dtype=x.dtype.base_dtype)
+    padding = _padding(padding_value, x)
     return _matrix_diag_part(x, k, padding, align=_aligned(align), name=name)
 
 

@@ -62,9 +62,9 @@ def _labels(equation: str, ranks: list[int]) -> tuple[list[Labels], Labels]:
 
 def _shape(n: Any) -> list[TensorShape]:
     known = [dims(t) for t in n.inputs]
-    parse(n.attrs["equation"], len(known))
     if any(k is None for k in known):
-        return [UNKNOWN]
+        right = parse(n.attrs["equation"], len(known))[1]
+        return [UNKNOWN if "..." in right else TensorShape([None] * len(right))]
     labels, out = _labels(n.attrs["equation"], [len(k or ()) for k in known])
     sizes: dict[Any, Any] = {}
     for letters, shape in zip(labels, known):

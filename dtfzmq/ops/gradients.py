@@ -246,7 +246,9 @@ class _Backward:
             )
         for i, (t, g) in enumerate(zip(op.inputs, found)):
             if g is not None and trainable(t.dtype):
-                if isinstance(g, Tensor) and not t.shape.is_compatible_with(g.shape):
+                if isinstance(g, Tensor) and t.shape.is_compatible_with(g.shape):
+                    g.set_shape(t.shape)
+                elif isinstance(g, Tensor):
                     raise ValueError(
                         "Incompatible shapes between op input and calculated input gradient. Forward operation: "
                         f"{op.name}. Input index: {i}. Original input shape: {t.shape}. Calculated input gradient "

@@ -22,10 +22,11 @@ from dtfzmq.ops.strided import StridedSpec
 
 def _slice_shape(n: Any) -> list[TensorShape]:
     known, begin, sizes = dims(n.inputs[0]), constant_value(n.inputs[1]), constant_value(n.inputs[2])
-    if known is None:
-        return [UNKNOWN]
     if sizes is None:
-        return [TensorShape([None] * len(known))]
+        count = (dims(n.inputs[2]) or (None,))[0] if known is None else len(known)
+        return [UNKNOWN if count is None else TensorShape([None] * count)]
+    if known is None:
+        known = (None,) * sizes.size
     if sizes.size != len(known):
         raise ValueError(f"size must have one number per axis of {n.inputs[0].shape}, not {sizes.tolist()}.")
     out: list[int | None] = []
@@ -65,9 +66,9 @@ _slice = op(
     samples=[Sample(mat(3, 4), ints(1, 2), ints(2, 2)), Sample(mat(3, 4), ints(1, 0), ints(-1, 2))],
 )  # fmt: skip
 _slice_grad = op(
-    "SliceGrad", "grad: N, shape: I, begin: I -> output: N", shape=lambda n: [value_as_shape(n.inputs[1])],
+    "SliceGrad", "grad: N, shape: I, begin: I2 -> output: N", shape=lambda n: [value_as_shape(n.inputs[1])],
     kernel=_slice_grad_kernel,
-    grad=lambda n, g: (raw.Slice(g, n.inputs[2], raw.Shape(n.inputs[0])), None, None),
+    grad=lambda n, g: (raw.Slice(g, n.inputs[2], raw.Shape(n.inputs[0], out_type=n.inputs[2].dtype)), None, None),
     samples=[Sample(mat(2, 2), ints(3, 4), ints(1, 2))],
 )  # fmt: skip
 
@@ -142,7 +143,7 @@ _strided_slice = op(
     ],
 )  # fmt: skip
 _strided_slice_grad = op(
-    "StridedSliceGrad", f"shape: I, begin: I, end: I, strides: I, dy: N; {_MASKS} -> output: N",
+    "StridedSliceGrad", f"shape: I, begin: I2, end: I2, strides: I2, dy: N; {_MASKS} -> output: N",
     shape=lambda n: [value_as_shape(n.inputs[0])], make=_strided_grad_kernel, grad=_strided_grad_grad,
     samples=[Sample(ints(4, 5), ints(1, 0), ints(3, 5), ints(1, 2), mat(2, 3))],
 )  # fmt: skip
@@ -283,10 +284,19 @@ def _scatter_nd_shape(n: Any) -> list[TensorShape]:
     return [value_as_shape(n.inputs[2])]
 
 
+def _gather_nd_grad(n: Any, g: Tensor) -> tuple[Any, None]:
+    """Rows that were picked by one index each stay rows."""
+    params, indices = n.inputs
+    known = dims(indices)
+    if known is not None and len(known) == 2 and known[1] == 1:
+        return rows(g, raw.Squeeze(indices, squeeze_dims=[-1]), shape_like(n, g)), None
+    return raw.ScatterNd(indices, g, raw.Shape(params, out_type=indices.dtype.base_dtype)), None
+
+
 _gather_nd = op(
     "GatherNd", "params: T, indices: I -> output: T", shape=_gather_nd_shape,
     kernel=lambda params, indices: params[_nd_index(indices, params.shape)],
-    grad=lambda n, g: (raw.ScatterNd(n.inputs[1], g, raw.Cast(raw.Shape(n.inputs[0]), DstT=n.inputs[1].dtype)), None),
+    grad=_gather_nd_grad,
     samples=[
         Sample(mat(3, 4), np.array([[0, 1], [2, 3]], np.int32)),
         Sample(mat(3, 4), np.array([[2], [2]], np.int64)),
@@ -308,13 +318,13 @@ def _one_hot_shape(n: Any) -> list[TensorShape]:
 
 
 def _one_hot_kernel(node: Any, env: Any) -> Any:
-    axis = node.attrs["axis"]
+    axis, to = node.attrs["axis"], node.dtypes[0].np_dtype
 
     def one_hot(indices: np.ndarray, depth: np.ndarray, on: np.ndarray, off: np.ndarray) -> np.ndarray:
         indices = np.asarray(indices)
         a = axis % (indices.ndim + 1)
         hot = np.expand_dims(indices, a) == np.arange(int(depth)).reshape((-1,) + (1,) * (indices.ndim - a))
-        return np.where(hot, on, off)
+        return np.where(hot, on, off).astype(to, copy=False)
 
     return one_hot
 

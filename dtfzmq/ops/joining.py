@@ -71,7 +71,8 @@ def _concat_grad(n: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         lengths: Any = np.array([s[int(a)] for s in sizes if s is not None], np.int32)
     else:
         shapes = [raw.Shape(t) for t in parts]
-        lengths = raw.Reshape(raw.Pack([raw.GatherV2(s, axis, 0) for s in shapes], axis=0), np.array([-1], np.int32))
+        place = raw.FloorMod(axis, raw.Cast(raw.Rank(parts[0]), DstT=axis.dtype.base_dtype))
+        lengths = raw.Reshape(raw.Pack([raw.GatherV2(s, place, 0) for s in shapes], axis=0), np.array([-1], np.int32))
     return (*raw.SplitV(g, lengths, axis, num_split=len(parts)), None)
 
 

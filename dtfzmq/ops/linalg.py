@@ -299,7 +299,7 @@ _cross = op(
 def adjoint(matrix: Any, name: str | None = None) -> Tensor:
     """The conjugate transpose of each matrix."""
     matrix = convert_to_tensor(matrix, name="matrix")
-    return conj(matrix_transpose(matrix, name=name or "adjoint"))
+    return matrix_transpose(matrix, name=name or "adjoint", conjugate=True)
 
 
 def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:

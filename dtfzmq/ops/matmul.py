@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from dtfzmq.base import errors
+from dtfzmq.base import dtypes, errors
 from dtfzmq.base.shapes import UNKNOWN, TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import Sample, op
 from dtfzmq.graph.shape_rules import scalar
-from dtfzmq.graph.static import dims, full_dims
+from dtfzmq.graph.static import constant_value, dims, full_dims
 from dtfzmq.ops.broadcasting import unbroadcast
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import mat
@@ -219,8 +219,9 @@ def matmul(
         raise ValueError("Only one of transpose_a and adjoint_a (or of transpose_b and adjoint_b) can be True.")
     a = convert_to_tensor(a, name="a")
     b = convert_to_tensor(b, dtype=None if isinstance(b, Tensor) else a.dtype.base_dtype, name="b")
-    rank_a, rank_b = a.shape.ndims, b.shape.ndims
-    if rank_a in (None, 2) and rank_b in (None, 2) and not ((adjoint_a or adjoint_b) and a.dtype.is_complex):
+    ranks = a.shape.ndims, b.shape.ndims
+    matrices = (2 in ranks or a_is_sparse or b_is_sparse) and all(r in (None, 2) for r in ranks)
+    if matrices and not ((adjoint_a or adjoint_b) and a.dtype.is_complex):
         return _matmul(
             a, b, transpose_a=bool(transpose_a or adjoint_a), transpose_b=bool(transpose_b or adjoint_b), name=name
         )
@@ -249,13 +250,16 @@ def matvec(
 def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
     """Sum of products over `axes`: a number (the last of a with the first of b), or a pair of (lists of) axes.
 
-    The ranks must be known while building; sizes may be unknown.
+    Raises ValueError for axes that do not go with the ranks or with each other.
     """
     a = convert_to_tensor(a, name="a")
     b = convert_to_tensor(b, name="b")
     rank_a, rank_b = a.shape.ndims, b.shape.ndims
-    if rank_a is None or rank_b is None:
-        raise ValueError("tensordot needs tensors of known rank; give them one with set_shape.")
+    if isinstance(axes, Tensor):
+        known = constant_value(axes)
+        axes = axes if known is None else known.tolist()
+    if rank_a is None or rank_b is None or isinstance(axes, Tensor):
+        return _tensordot_unknown(a, b, axes, name or "Tensordot")
     if isinstance(axes, (int, np.integer)):
         if axes < 0 or axes > min(rank_a, rank_b):
             raise ValueError(f"'axes' must be between 0 and the smaller rank, got {axes}.")
@@ -277,6 +281,29 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
     known_a, known_b = dims(a) or (), dims(b) or ()
     out.set_shape([*(known_a[i] for i in free_a), *(known_b[i] for i in free_b)])
     return out
+
+
+def _tensordot_unknown(a: Tensor, b: Tensor, axes: Any, name: str) -> Tensor:
+    """tensordot where ranks or axes are known in the step alone."""
+    with a.graph.name_scope(name) as scope:
+        if isinstance(axes, (int, np.integer)):
+            rank = raw.Rank(a)
+            over_a, over_b = raw.Range(rank - int(axes), rank, 1), raw.Range(0, int(axes), 1)
+        else:
+            over_a, over_b = (raw.Reshape(convert_to_tensor(axes[i], dtypes.int32), [-1]) for i in (0, 1))
+        free_a, moved_a, sizes_a, inner = _apart(a, over_a)
+        free_b, moved_b, sizes_b, _ = _apart(b, over_b)
+        left = raw.Reshape(raw.Transpose(a, raw.ConcatV2([free_a, moved_a], 0)), raw.Pack([-1, inner], axis=0))
+        right = raw.Reshape(raw.Transpose(b, raw.ConcatV2([moved_b, free_b], 0)), raw.Pack([inner, -1], axis=0))
+        return raw.Reshape(_matmul(left, right), raw.ConcatV2([sizes_a, sizes_b], 0), name=scope)
+
+
+def _apart(x: Tensor, over: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The axes that stay, those that are summed over, the sizes of the former, the product of the latter's."""
+    over = raw.FloorMod(over, raw.Rank(x))
+    free = raw.ListDiff(raw.Range(0, raw.Rank(x), 1), over)[0]
+    shape = raw.Shape(x)
+    return free, over, raw.GatherV2(shape, free, 0), raw.Prod(raw.GatherV2(shape, over, 0), np.int32(0))
 
 
 def _moved(x: Tensor, order: list[int]) -> Tensor:

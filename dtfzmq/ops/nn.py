@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -310,14 +311,18 @@ class TopK(NamedTuple):
     indices: Tensor
 
 
-def top_k(input: Any, k: int = 1, sorted: bool = True, name: str | None = None) -> TopK:
+def top_k(
+    input: Any, k: int = 1, sorted: bool = True, index_type: Any = dtypes.int32, name: str | None = None
+) -> TopK:
     """The k largest entries along the last axis, in descending order, and where they stand. k must be known."""
     if isinstance(k, Tensor):
         known = constant_value(k)
         if known is None:
             raise ValueError(f"top_k needs to know k while building; {k} depends on what is fed.")
         k = known
-    return TopK(*raw.TopKV2(input, k=int(k), sorted=bool(sorted), name=name))
+    return TopK(
+        *raw.TopKV2(input, k=int(k), sorted=bool(sorted), index_type=dtypes.as_dtype(index_type), name=name)
+    )
 
 
 def moments(
@@ -381,15 +386,10 @@ def embedding_lookup(
         if partition_strategy == "mod":
             owner, local = raw.FloorMod(flat, count), raw.FloorDiv(flat, count)
         elif partition_strategy == "div":
-            sizes = [convert_to_tensor(p).shape.as_list()[0] for p in parts]
-            if None in sizes:
-                raise ValueError("embedding_lookup with 'div' needs params whose first size is known.")
-            starts = np.cumsum([0, *sizes[:-1]]).astype(kind.np_dtype)
-            one, zero = convert_to_tensor(1, dtype=kind), convert_to_tensor(0, dtype=kind)
-            owner = zero
-            for start in starts[1:]:
-                owner = owner + raw.Select(raw.GreaterEqual(flat, start), raw.OnesLike(flat) * one, raw.ZerosLike(flat))
-            local = flat - raw.GatherV2(convert_to_tensor(starts), owner, 0)
+            starts = _starts(parts, kind)
+            behind = raw.GreaterEqual(raw.ExpandDims(flat, 1), raw.ExpandDims(starts[1:], 0))
+            owner = raw.Sum(raw.Cast(behind, DstT=kind), np.int32(1))
+            local = flat - raw.GatherV2(starts, owner, 0)
         else:
             raise ValueError(f"Unrecognized partition strategy: {partition_strategy}. Must be `mod` or `div`.")
         found, places = [], []
@@ -405,6 +405,16 @@ def embedding_lookup(
             ordered = raw.Reshape(ordered, raw.ConcatV2([raw.Shape(ids), raw.Shape(found[0])[1:]], 0))
         ordered.set_shape(ids.shape.concatenate(row))
         return _limited(ordered, ids, max_norm)
+
+
+def _starts(parts: Sequence[Any], kind: dtypes.DType) -> Tensor:
+    """The number of the first row of each part."""
+    tables = [convert_to_tensor(p) for p in parts]
+    known = [d for t in tables for d in (dims(t) or ())[:1] if d is not None]
+    if len(known) == len(tables):
+        return convert_to_tensor(np.cumsum([0, *known[:-1]]).astype(kind.np_dtype))
+    sizes = raw.Pack([raw.Shape(t, out_type=kind)[0] for t in tables], axis=0)
+    return raw.Cumsum(sizes, np.int32(0), exclusive=True)
 
 
 def _rows(params: Any, ids: Tensor) -> Tensor:

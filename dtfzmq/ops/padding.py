@@ -25,10 +25,11 @@ def _pad_widths(paddings: np.ndarray, rank: int) -> list[tuple[int, int]]:
 
 def _pad_shape(n: Any) -> list[TensorShape]:
     known, paddings = dims(n.inputs[0]), constant_value(n.inputs[1])
-    if known is None:
-        return [UNKNOWN]
     if paddings is None:
-        return [TensorShape([None] * len(known))]
+        count = (dims(n.inputs[1]) or (None,))[0] if known is None else len(known)
+        return [UNKNOWN if count is None else TensorShape([None] * count)]
+    if known is None:
+        known = (None,) * len(paddings)
     if paddings.shape != (len(known), 2):
         raise ValueError(f"paddings must be of shape ({len(known)}, 2) for {n.inputs[0].shape}, not {paddings.shape}.")
     if paddings.size and paddings.min() < 0:

@@ -73,7 +73,12 @@ def _kernel(reduce: Callable[..., Any]) -> Any:
             axes = memo.get(key)
             if axes is None:
                 memo.clear()
-                axes = memo[key] = axes_of(axis, x.ndim)
+                axes = axes_of(axis, x.ndim)
+                if len(axes) != axis.size:
+                    raise errors.InvalidArgumentError(
+                        None, None, f"Invalid reduction arguments: Axes contains duplicate dimension: {axis.tolist()}"
+                    )
+                memo[key] = axes
             return reduce(x, axes, keep)
 
         return kernel
@@ -291,7 +296,7 @@ def _arg_kernel(fn: Callable[..., Any], worst: float) -> Any:
     return make
 
 
-_ARG = "input: N, dimension: I; output_type: type = int64 -> output: output_type"
+_ARG = "input: T, dimension: I; output_type: type = int64 -> output: output_type"
 _ARG_SAMPLES = [Sample(mat(3, 4), np.int32(0)), Sample(mat(3, 4), np.int32(-1), output_type=dtypes.int32)]
 _arg_max = op(
     "ArgMax", _ARG, shape=_arg_shape, make=_arg_kernel(np.argmax, -np.inf), grad=NO_GRAD("index"), samples=_ARG_SAMPLES
@@ -355,7 +360,12 @@ def _whole(out: Tensor, axis: Any, keep: bool) -> Tensor:
     return out
 
 
-reduce_euclidean_norm = _reduction(_norm_op, "The square root of the sum of squares")
+def reduce_euclidean_norm(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Tensor:
+    """The square root of the sum of squares over `axis`; `keepdims` keeps the axes with size 1."""
+    x = convert_to_tensor(input_tensor)
+    return _whole(_norm_op(x, _axis(x, axis), keep_dims=bool(keepdims), name=name), axis, bool(keepdims))
 
 
 def reduce_logsumexp(
@@ -404,16 +414,17 @@ def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
 
 def count_nonzero(
-    input_tensor: Any,
+    input_tensor: Any = None,
     axis: Any = None,
     keepdims: bool | None = None,
     dtype: Any = dtypes.int64,
     name: str | None = None,
     reduction_indices: Any = None,
     keep_dims: bool | None = None,
+    input: Any = None,
 ) -> Tensor:
     """The number of elements that are not zero over `axis`."""
-    x = convert_to_tensor(input_tensor)
+    x = convert_to_tensor(one_of("input", input, "input_tensor", input_tensor))
     keep = bool(one_of("keepdims", keepdims, "keep_dims", keep_dims))
     given = one_of("axis", axis, "reduction_indices", reduction_indices)
     axis = _axis(x, given)
@@ -439,5 +450,15 @@ def _search(builder: Any, what: str) -> Any:
     return search
 
 
-argmax = arg_max = _search(_arg_max, "largest")
-argmin = arg_min = _search(_arg_min, "smallest")
+argmax = _search(_arg_max, "largest")
+argmin = _search(_arg_min, "smallest")
+
+
+def arg_max(input: Any, dimension: Any, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
+    """argmax with its first order of arguments."""
+    return _arg_max(input, dimension, output_type=dtypes.as_dtype(output_type), name=name)
+
+
+def arg_min(input: Any, dimension: Any, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
+    """argmin with its first order of arguments."""
+    return _arg_min(input, dimension, output_type=dtypes.as_dtype(output_type), name=name)

@@ -218,8 +218,7 @@ def _counted_to(arr: Tensor, minlength: Any, maxlength: Any) -> Any:
 
 
 def bincount(
-    arr: Any, weights: Any = None, minlength: Any = None, maxlength: Any = None, dtype: Any = dtypes.int32,
-    name: str | None = None,
+    arr: Any, weights: Any = None, minlength: Any = None, maxlength: Any = None, dtype: Any = dtypes.int32
 ) -> Tensor:  # fmt: skip
     """How often 0, 1, ... occur in `arr`, up to the largest number; with `weights`, the sum of those.
 
@@ -227,7 +226,7 @@ def bincount(
     """
     arr = convert_to_tensor(arr, name="arr", dtype=None if isinstance(arr, Tensor) else dtypes.int32)
     arr = arr if arr.dtype.base_dtype is dtypes.int32 else cast(arr, dtypes.int32)
-    with arr.graph.name_scope(name or "bincount"):
+    with arr.graph.name_scope("bincount"):
         size = _counted_to(arr, minlength, maxlength)
         if weights is not None:
             weights = convert_to_tensor(weights, name="weights")

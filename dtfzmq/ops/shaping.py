@@ -127,7 +127,7 @@ _reshape = op(
 def _transpose_shape(n: Any) -> list[TensorShape]:
     known, perm = dims(n.inputs[0]), constant_value(n.inputs[1])
     if perm is not None and known is not None:
-        if sorted(perm.tolist()) != list(range(len(known))):
+        if sorted(a + len(known) if a < 0 else a for a in perm.tolist()) != list(range(len(known))):
             raise ValueError(f"perm must be a permutation of the axes of {n.inputs[0].shape}, not {perm.tolist()}.")
         return [TensorShape([known[i] for i in perm.tolist()])]
     count = len(known) if known is not None else None if perm is None else len(perm)
@@ -135,7 +135,7 @@ def _transpose_shape(n: Any) -> list[TensorShape]:
 
 
 def _transpose_kernel(x: np.ndarray, perm: np.ndarray) -> np.ndarray:
-    order = perm.tolist()
+    order = [a + x.ndim if a < 0 else a for a in perm.tolist()]
     if sorted(order) != list(range(x.ndim)):
         raise invalid(f"transpose expects a vector of size {x.ndim}, a permutation of the axes. But perm is {order}")
     return np.transpose(x, order)
@@ -143,13 +143,15 @@ def _transpose_kernel(x: np.ndarray, perm: np.ndarray) -> np.ndarray:
 
 def _inverse(perm: Tensor) -> Any:
     value = constant_value(perm)
-    return raw.InvertPermutation(perm) if value is None else np.argsort(value).astype(np.int32)
+    if value is None:
+        return raw.InvertPermutation(raw.FloorMod(perm, raw.Size(perm, out_type=perm.dtype.base_dtype)))
+    return np.argsort(value % max(1, value.size)).astype(np.int32)
 
 
 _transpose = op(
     "Transpose", "x: T, perm: I -> y: T", shape=_transpose_shape, kernel=_transpose_kernel,
     grad=lambda n, g: (raw.Transpose(g, _inverse(n.inputs[1])), None),
-    samples=[Sample(mat(2, 3, 4), ints(2, 0, 1)), Sample(mat(2, 3), ints(1, 0))],
+    samples=[Sample(mat(2, 3, 4), ints(2, 0, 1)), Sample(mat(2, 3), ints(1, 0)), Sample(mat(2, 3, 4), ints(-2, -1, 0))],
 )  # fmt: skip
 
 
@@ -239,7 +241,7 @@ def _tile_shape(n: Any) -> list[TensorShape]:
         return [TensorShape([None] * len(known))]
     if by.size != len(known):
         raise ValueError(f"multiples must have one number per axis of {n.inputs[0].shape}, not {by.tolist()}.")
-    return [TensorShape([None if d is None else d * int(m) for d, m in zip(known, by)])]
+    return [TensorShape([0 if m == 0 else None if d is None else d * int(m) for d, m in zip(known, by)])]
 
 
 def _tile_grad_kernel(g: np.ndarray, multiples: np.ndarray, shape: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ def _getitem(x: Tensor, key: Any) -> Tensor:
     """x[...] with ints, slices, ellipsis, newaxis and scalar tensors in it, or one boolean mask."""
     if isinstance(key, Tensor) and key.dtype.base_dtype is dtypes.bool_ or _is_mask(key):
         return boolean_mask(x, key)
-    keys = key if isinstance(key, tuple) else (key,)
+    keys = tuple(key) if isinstance(key, (tuple, list)) else (key,)
     begin: list[Any] = []
     end: list[Any] = []
     strides: list[Any] = []
@@ -116,11 +117,13 @@ def gather(
     return raw.GatherV2(params, indices, batch_dims if axis is None else axis, batch_dims=batch_dims, name=name)
 
 
-def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: int = 0) -> Tensor:
+def gather_nd(
+    params: Any, indices: Any, name: str | None = None, batch_dims: int = 0, bad_indices_policy: str = ""
+) -> Tensor:
     """The elements or parts that the index vectors in the last axis of `indices` point at.
 
-    For each entry of the first `batch_dims` axes apart, which `params` and `indices` share; the rank of `indices` must
-    be known then.
+    One that points outside fails the step, whatever bad_indices_policy says. With `batch_dims` for each entry of so
+    many first axes apart, which `params` and `indices` share; the rank of `indices` must be known then.
     """
     if not batch_dims:
         return raw.GatherNd(params, indices, name=name)
@@ -139,8 +142,10 @@ def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: in
         return raw.GatherNd(params, raw.ConcatV2([*lead, indices], -1), name=scope)
 
 
-def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Tensor:
-    """Zeros of a shape with `updates` added at `indices`."""
+def scatter_nd(
+    indices: Any, updates: Any, shape: Any, bad_indices_policy: str = "", name: str | None = None
+) -> Tensor:
+    """Zeros of a shape with `updates` added at `indices`; one outside fails, whatever bad_indices_policy says."""
     indices = convert_to_tensor(indices)
     return raw.ScatterNd(indices, updates, convert_to_tensor(int_vector(shape), dtype=indices.dtype), name=name)
 
@@ -151,7 +156,10 @@ def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
     rank = indices.shape.ndims
     if rank is None:
         raise ValueError("batch_gather needs indices of known rank; give them one with set_shape.")
-    return raw.GatherV2(params, indices, rank - 1, batch_dims=rank - 1, name=name)
+    params = convert_to_tensor(params)
+    found = raw.GatherV2(params, indices, rank - 1, batch_dims=rank - 1, name=name)
+    found.set_shape(indices.shape.concatenate(params.shape[rank:]))
+    return found
 
 
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
@@ -188,18 +196,15 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: int |
     known = dims(tensor)
     tensor.shape[a : a + rank].assert_is_compatible_with(mask.shape)
     with tensor.graph.name_scope(name):
-        flat = tensor
-        if rank > 1:
-            if known is not None and None not in known:
-                sizes: Any = np.array([*known[:a], -1, *known[a + rank :]], np.int32)
-            else:
-                shape = raw.Shape(tensor)
-                lead = raw.Slice(shape, np.array([0], np.int32), np.array([a], np.int32))
-                rest = raw.Slice(shape, np.array([a + rank], np.int32), np.array([-1], np.int32))
-                sizes = raw.ConcatV2([lead, np.array([-1], np.int32), rest], 0)
-            flat = raw.Reshape(tensor, sizes)
-            mask = raw.Reshape(mask, np.array([-1], np.int32))
-        index = raw.Squeeze(raw.Where(mask), squeeze_dims=[1])
+        if known is not None and None not in known:
+            whole = math.prod(d or 0 for d in known[a : a + rank])
+            sizes: Any = np.array([*known[:a], whole, *known[a + rank :]], np.int32)
+        else:
+            shape = raw.Shape(tensor)
+            masked = raw.Prod(raw.Slice(shape, ints(a), ints(rank)), ints(0), keep_dims=True)
+            sizes = raw.ConcatV2([shape[:a], masked, shape[a + rank :]], 0)
+        flat = raw.Reshape(tensor, sizes)  # even for a vector: the gradient is dense, as in TensorFlow
+        index = raw.Squeeze(raw.Where(raw.Reshape(mask, ints(-1))), squeeze_dims=[1])
         out = raw.GatherV2(flat, index, a)
     if known is not None:
         out.set_shape([*known[:a], None, *known[a + rank :]])
@@ -236,8 +241,10 @@ def pad(
         paddings = np.asarray(paddings, np.int32) if not _has_tensor(paddings) else convert_to_tensor(paddings)
     tensor = convert_to_tensor(tensor)
     if mode == "CONSTANT":
-        if tensor.dtype.base_dtype is dtypes.string and constant_values == 0:
-            constant_values = ""
+        if not isinstance(constant_values, Tensor) and constant_values == 0:
+            constant_values = np.zeros((), tensor.dtype.base_dtype.np_dtype)
+            if tensor.dtype.base_dtype is dtypes.string:
+                constant_values = ""
         return raw.PadV2(
             tensor, paddings, convert_to_tensor(constant_values, dtype=tensor.dtype.base_dtype), name=name or "Pad"
         )

@@ -141,13 +141,23 @@ def _sorted(values: Any, axis: Any, direction: str, name: str | None, which: int
     if axis == -1 or rank is not None and axis == rank - 1:
         return _sort(values, descending=descending, name=name)[which]
     if rank is None:
-        raise ValueError("The rank of `values` must be known to sort along another axis than the last.")
+        return _sorted_along(values, axis, descending, name, which)
     if not -rank <= axis < rank:
         raise ValueError(f"axis {axis} is out of range for values of rank {rank}.")
     order = list(range(rank))
     order[axis], order[-1] = order[-1], order[axis]
     with values.graph.name_scope(name or "sort"):
         return transpose(_sort(transpose(values, order), descending=descending)[which], order)
+
+
+def _sorted_along(values: Tensor, axis: int, descending: bool, name: str | None, which: int) -> Tensor:
+    """_sorted where the rank is not known yet: the axis is moved to the end and back."""
+    with values.graph.name_scope(name or "sort"):
+        rank = raw.Rank(values)
+        at = raw.FloorMod(axis, rank) if axis < 0 else axis + raw.ZerosLike(rank)
+        order = raw.ConcatV2([raw.Range(0, at, 1), raw.Range(at + 1, rank, 1), raw.ExpandDims(at, 0)], 0)
+        found = _sort(transpose(values, order), descending=descending)[which]
+        return transpose(found, raw.InvertPermutation(order))
 
 
 def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | None = None) -> Tensor:

@@ -1,0 +1,77 @@
+"""Inputs of unknown rank, and further rare arguments: calls that TensorFlow answered, by name; see test_answers.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.ops.answered.table import case
+
+
+def dim(tf: Any, x: Any) -> Any:
+    """`x` as a tensor of which nothing but the type is known."""
+    return tf.placeholder_with_default(x, None)
+
+
+def twice(tf: Any, y: Any, x: Any) -> Any:
+    """The gradient of the gradient."""
+    (first,) = tf.gradients(y, x)
+    return tf.gradients(tf.square(first), x)
+
+
+case("zfloor_special", lambda tf, x, y: [tf.floordiv(x, y), tf.floormod(x[2:4], y[2:4]), x[2:] // y[2:]])
+case("zdivide_nothing", lambda tf, x, y: [
+    tf.floordiv(x, y), tf.floormod(x, y), tf.truncatediv(x, y), tf.truncatemod(x, y),
+])  # fmt: skip
+case("zdiag_bool", lambda tf, x, y: [tf.matrix_diag(x), tf.matrix_diag_part(y, k=(0, 1)), tf.linalg.adjoint(y)])
+case("zpermuted_back", lambda tf, x: [tf.transpose(tf.stop_gradient(x), [-1, 0, -2]), x[[1, 2]]])
+case("zindex_list", lambda tf, x: x[[1]])
+case("zpad_bool", lambda tf, x: [tf.pad(x, [[1, 0], [0, 2]]), tf.pad(x, [[1, 0], [0, 2]], constant_values=True)])
+case("ztext_filled", lambda tf, x, y: [tf.fill([2], x), tf.one_hot([1, 0], 2, x, y)])
+case("zargmax_bool", lambda tf, x: [tf.argmax(x, 1), tf.argmin(x)])
+case("zarg_order", lambda tf, x: [tf.arg_max(x, 1, tf.int32), tf.arg_min(x, 0), tf.count_nonzero(input=x, axis=1)])
+case("zbent_twice", lambda tf, x: [
+    twice(tf, f(x) * x, x) for f in (tf.nn.relu, tf.nn.relu6, tf.nn.leaky_relu)
+] + [twice(tf, f(x), x) for f in (tf.nn.relu, tf.nn.relu6, tf.nn.leaky_relu)])  # fmt: skip
+case("ztop_k_types", lambda tf, x, y: [
+    tf.nn.top_k(x, 2), tf.math.top_k(y, 2, index_type=tf.int64).indices,
+    tf.nn.top_k(tf.cast(y, tf.bfloat16), 2).indices,
+])  # fmt: skip
+case("zslice_int64", lambda tf, x: [
+    tf.slice(dim(tf, x), tf.constant([0, 1], tf.int64), tf.constant([1, 2], tf.int64)),
+    dim(tf, x)[tf.constant(1, tf.int64), 1:],
+])  # fmt: skip
+case("zrows_by_index", lambda tf, x: tf.gather_nd(x, [[2], [0], [2]]))
+case("zmasked_vector", lambda tf, x: [
+    tf.boolean_mask(x, [True, False, True, True, False]),
+    tf.boolean_mask(dim(tf, x), [True, False, True, True, False]),
+])  # fmt: skip
+case("zunknown_concat", lambda tf, x, y: tf.concat([dim(tf, x), dim(tf, y)], -1))
+case("zunknown_crelu", lambda tf, x: tf.nn.crelu(dim(tf, x)))
+case("zunknown_matmul", lambda tf, x, y: [
+    tf.matmul(dim(tf, x), dim(tf, y), transpose_b=True), tf.matmul(dim(tf, x[0]), dim(tf, y[0]), transpose_b=True),
+    tf.matmul(dim(tf, x[0]), y[1], transpose_b=True),
+])  # fmt: skip
+case("zunknown_sort", lambda tf, x: [
+    tf.sort(dim(tf, x), 0), tf.sort(dim(tf, x), -2, "DESCENDING"), tf.argsort(dim(tf, x), 0),
+])  # fmt: skip
+case("zunknown_tensordot", lambda tf, x, y: [
+    tf.tensordot(dim(tf, x), y, 2), tf.tensordot(dim(tf, x), dim(tf, y), [[1, 2], [0, 1]]),
+    tf.tensordot(x, dim(tf, y), [[-1], [-2]]), tf.tensordot(x, y, tf.constant([[0], [2]])),
+])  # fmt: skip
+case("zunknown_linspace", lambda tf, x, y: tf.linspace(dim(tf, x), dim(tf, y), 3))
+case("zunknown_embedding", lambda tf, x, y: [
+    tf.nn.embedding_lookup([dim(tf, x), dim(tf, y)], [[4, 0], [2, 3]], partition_strategy="div"),
+    tf.nn.embedding_lookup([dim(tf, x), dim(tf, y)], [3, 1, 1]),
+])  # fmt: skip
+case("zunknown_transpose", lambda tf, x: [
+    tf.matrix_transpose(dim(tf, x)), tf.transpose(tf.stop_gradient(dim(tf, x)), [-1, 0, 1]),
+])  # fmt: skip
+case("zunknown_shapes", lambda tf, x: [
+    tf.pad(dim(tf, x), [[1, 0], [0, 1]]), tf.slice(dim(tf, x), [0, 1], [2, 1]), tf.tile(dim(tf, x), [1, 2]),
+    tf.einsum("ij,kj->ik", dim(tf, x), dim(tf, x)), tf.einsum("ij->", dim(tf, x)),
+])  # fmt: skip
+case("zshapes_counted", lambda tf, x: [
+    tf.range(tf.shape(x)[0] * 2), tf.zeros([tf.shape(x)[0] - 1, tf.reduce_prod(tf.shape(x))]),
+    tf.reshape(x, [tf.shape(x)[0] // 2, -1]), tf.confusion_matrix([1, 2], [2, 4]),
+    tf.sequence_mask(tf.maximum([1, 3], 2)),
+])  # fmt: skip
