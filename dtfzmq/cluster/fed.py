@@ -75,6 +75,15 @@ def part_feeds(nodes: Iterable[Node], count: int) -> tuple[FedTensor, ...]:
     return tuple(found)
 
 
+def check_count(values: Sequence[Any], names: Sequence[str]) -> None:
+    """Raise InvalidArgumentError unless there is one value for each of `names`."""
+    if len(values) != len(names) or any(value is None for value in values):
+        there = sum(value is not None for value in values)
+        raise errors.InvalidArgumentError(
+            None, None, f"This call feeds {len(names)} tensors ({', '.join(names)}), and {there} values came."
+        )
+
+
 def check_feeds(values: Sequence[Any], feeds: Sequence[FedTensor]) -> None:
     """Hold one value for each of `feeds` against it. Raises InvalidArgumentError that names the tensor."""
     for value, fed in zip(values, feeds):

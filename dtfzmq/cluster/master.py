@@ -7,11 +7,11 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from dtfzmq.base import errors, names
+from dtfzmq.base import errors
 from dtfzmq.base.loop import Loop
 from dtfzmq.base.threads import Runner
 from dtfzmq.cluster import asking, planning
-from dtfzmq.cluster.fed import check_feeds
+from dtfzmq.cluster.fed import check_count, check_feeds
 from dtfzmq.cluster.partial import PartialRuns
 from dtfzmq.cluster.peers import Peers
 from dtfzmq.cluster.session_state import MasterSession, Signature, StepPlan, not_found, restarted
@@ -61,7 +61,7 @@ class Master:
             )
         handle = f"{self.rng.getrandbits(64):016x}"
         try:
-            self._check_cluster(config.get("cluster_def") or {})
+            self.peers.check_cluster(config.get("cluster_def") or {})
             session = MasterSession(handle, config, link)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise errors.InvalidArgumentError(
@@ -76,20 +76,6 @@ class Master:
             reply(m.SessionCreated(handle, 0))
 
         self._decoded(message, add, reply)
-
-    def _check_cluster(self, cluster_def: dict[str, Any]) -> None:
-        """A session may name the cluster that its master knows, and no other. UnimplementedError if it does."""
-        for job in cluster_def.get("job", ()):
-            for index, address in job.get("tasks", {}).items():
-                task = names.task_name(job["name"], int(index))
-                if self.peers.addresses.get(task) != address:
-                    known = self.peers.addresses.get(task, "no such task")
-                    raise errors.UnimplementedError(
-                        None,
-                        None,
-                        f"ConfigProto.cluster_def says {task} at {address}, but the cluster of {self.peers.me} has "
-                        f"{known}: a session cannot bring a cluster of its own. Start the servers with that cluster.",
-                    )
 
     def on_extend_session(self, link: Any, message: m.ExtendSession, reply: Any) -> None:
         """Add nodes to a session's graph."""
@@ -215,7 +201,7 @@ class Master:
             raise errors.InvalidArgumentError(None, None, text)
         plan = session.calls.get(message.call)
         if plan is not None and plan.waiters is None and message.timeout >= 0:
-            _check_count(message.feeds, plan.signature)
+            check_count(message.feeds, plan.signature[0])
             check_feeds(message.feeds, plan.feeds)
             self.launch(session, plan, message.run, link, reply, message.feeds, message.timeout, message.trace)
             return
@@ -226,7 +212,7 @@ class Master:
                 errors.AbortedError(None, None, f"Call {message.call} of session {session.handle} is not known.")
             )
             return
-        _check_count(message.feeds, signature)
+        check_count(message.feeds, signature[0])
         session.known[message.call] = signature
         self._planned(session, signature, link, message, reply)
 
@@ -418,28 +404,9 @@ class Master:
         """Sessions and steps, as plain data."""
         now = self.loop.now()
         return {
-            "sessions": [
-                {
-                    "handle": s.handle,
-                    "client": self.client_of(s),
-                    "running": len(s.steps),
-                    "nodes": len(s.nodes),
-                    "plans": len(s.plans),
-                    "tasks": sorted(s.tasks),
-                    "abandoned": s.abandoned is not None,
-                    "steps": [
-                        {"step": step.id, "age": now - step.started, "waits_for": step.unfinished()}
-                        for step in s.steps.values()
-                    ],
-                }
-                for s in self.sessions.values()
-            ],
+            "sessions": [session.statistics(now) for session in self.sessions.values()],
             "steps": {"done": self.steps_run - len(self._by_step), "running": len(self._by_step)},
         }
-
-    def client_of(self, session: MasterSession) -> str:
-        """Who has a session, for people."""
-        return "this process" if session.link is None else str(session.link.title())
 
     def _session(self, handle: str) -> MasterSession:
         session = self.sessions.get(handle)
@@ -463,13 +430,3 @@ class Master:
             raise self.peers.vanished(task)
         if session.tasks.setdefault(task, met[0]) != met[0]:
             raise restarted(task)
-
-
-def _check_count(feeds: list[Any], signature: Signature) -> None:
-    """InvalidArgumentError if `feeds` are not one value for each name of the signature."""
-    names = signature[0]
-    if len(feeds) != len(names) or any(value is None for value in feeds):
-        there = sum(value is not None for value in feeds)
-        raise errors.InvalidArgumentError(
-            None, None, f"This call feeds {len(names)} tensors ({', '.join(names)}), and {there} values came."
-        )

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Container, Mapping
 from typing import Any
 
-from dtfzmq.base import errors
+from dtfzmq.base import errors, names
 from dtfzmq.base.loop import Loop
 from dtfzmq.wire import messages as m
 
@@ -116,6 +116,23 @@ class Peers:
             done(None)
             return
         _Contact(self, missing, done, gone)
+
+    def check_cluster(self, cluster_def: dict[str, Any]) -> None:
+        """A session may name the cluster that its master knows, and no other. UnimplementedError if it does.
+
+        KeyError, AttributeError, TypeError or ValueError for what is no cluster.
+        """
+        for job in cluster_def.get("job", ()):
+            for index, address in job.get("tasks", {}).items():
+                task = names.task_name(job["name"], int(index))
+                if self.addresses.get(task) != address:
+                    known = self.addresses.get(task, "no such task")
+                    raise errors.UnimplementedError(
+                        None,
+                        None,
+                        f"ConfigProto.cluster_def says {task} at {address}, but the cluster of {self.me} has "
+                        f"{known}: a session cannot bring a cluster of its own. Start the servers with that cluster.",
+                    )
 
     def vanished(self, task: str) -> errors.UnavailableError:
         """The error of a task that was met and is lost again before it was used."""

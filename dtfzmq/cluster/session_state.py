@@ -115,6 +115,26 @@ class MasterSession:
         self.before = before
         self.version += 1
 
+    def client(self) -> str:
+        """Who has it, for people."""
+        return "this process" if self.link is None else str(self.link.title())
+
+    def statistics(self, now: float) -> dict[str, Any]:
+        """An account of it at `now` on the loop's clock, as plain data."""
+        return {
+            "handle": self.handle,
+            "client": self.client(),
+            "running": len(self.steps),
+            "nodes": len(self.nodes),
+            "plans": len(self.plans),
+            "tasks": sorted(self.tasks),
+            "abandoned": self.abandoned is not None,
+            "steps": [
+                {"step": step.id, "age": now - step.started, "waits_for": step.unfinished()}
+                for step in self.steps.values()
+            ],
+        }
+
     def forget(self, task: str) -> None:
         """Drop every plan that needs `task`: it is gone, and its parts with it."""
         for number in [number for number, plan in self.calls.items() if task in plan.tasks]:

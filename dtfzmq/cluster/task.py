@@ -163,7 +163,7 @@ class Task:
         """End the server, unless sessions are open and `force` is not set."""
         live = [s for s in self.master.sessions.values() if s.abandoned is None]
         if live and not message.force:
-            who = ", ".join(sorted({self.master.client_of(s) for s in live}))
+            who = ", ".join(sorted({s.client() for s in live}))
             raise errors.FailedPreconditionError(
                 None,
                 None,

@@ -10,7 +10,7 @@ import numpy as np
 from dtfzmq.base.dtypes import DType
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.node import Node
-from dtfzmq.runtime import accumulators, cells, queues
+from dtfzmq.runtime import accumulators, cells, queue_kinds, queues
 from dtfzmq.runtime.barrier import Barrier
 from dtfzmq.runtime.resources import ResourceManager, shared_key
 from dtfzmq.runtime.token_queue import TokenQueue
@@ -106,9 +106,9 @@ def _barrier(node: Node, resources: ResourceManager) -> Getter:
 _MAKERS: dict[str, Callable[[Node, ResourceManager], Getter]] = {
     "VariableV2": _variable,
     "FIFOQueueV2": _queue("FIFOQueue", queues.FIFOQueue),
-    "RandomShuffleQueueV2": _queue("RandomShuffleQueue", queues.RandomShuffleQueue),
-    "PaddingFIFOQueueV2": _queue("PaddingFIFOQueue", queues.PaddingFIFOQueue),
-    "PriorityQueueV2": _queue("PriorityQueue", queues.PriorityQueue),
+    "RandomShuffleQueueV2": _queue("RandomShuffleQueue", queue_kinds.RandomShuffleQueue),
+    "PaddingFIFOQueueV2": _queue("PaddingFIFOQueue", queue_kinds.PaddingFIFOQueue),
+    "PriorityQueueV2": _queue("PriorityQueue", queue_kinds.PriorityQueue),
     "TokenQueue": _token_queue,
     "ConditionalAccumulator": _accumulator("ConditionalAccumulator", accumulators.ConditionalAccumulator),
     "Barrier": _barrier,

@@ -127,6 +127,7 @@ class TokenQueue(FIFOQueue):
             trouble = self._trouble()
             while trouble and self._dequeues:
                 attempt = self._dequeues.popleft()
+                self._put_back(attempt.elements)
                 text = f"{self.kind} '{self.name}': {trouble}. Start it again, or go on with fewer workers."
                 self._end(attempt, calls, errors.UnavailableError(None, None, text))
         for fn in calls:

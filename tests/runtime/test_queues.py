@@ -12,7 +12,8 @@ from dtfzmq.base import dtypes, errors
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.runtime.accumulators import ConditionalAccumulator
 from dtfzmq.runtime.barrier import Barrier
-from dtfzmq.runtime.queues import FIFOQueue, PaddingFIFOQueue, PriorityQueue, RandomShuffleQueue
+from dtfzmq.runtime.queue_kinds import PaddingFIFOQueue, PriorityQueue, RandomShuffleQueue
+from dtfzmq.runtime.queues import FIFOQueue
 
 
 class Step:
