@@ -22,27 +22,19 @@ class FuncGraph(Graph):
         self.captures: dict[Tensor, Tensor] = {}
         self.args: list[Tensor] = []
         self.outer_control: dict[Operation, None] = {}
-        self._name_stack = scope
-        self._devices = list(outer._devices)
-        self._device_memo = outer._device_memo
-        self._containers = list(outer._containers)
-        self._attr_scope = dict(outer._attr_scope)
-        self._gradients = outer._gradients
+        self._of_thread.scopes = outer._scopes.inside(scope)
         self._collections = outer._collections
         self._seed = outer._seed
         self._scoped_state = outer._scoped_state
 
     def add_arg(self, dtype: DType, shape: object, name: str = "arg") -> Tensor:
         """A further input of this graph."""
-        controllers, self._controllers = self._controllers, []
-        colocation, self._colocation = self._colocation, []
-        devices, memo = self._devices, self._device_memo
-        self._devices, self._device_memo = [], ""
+        before = self._scopes
+        self._of_thread.scopes = before.bare()
         try:
             op = self.create_op("_Arg", [], {"index": len(self.args)}, [dtype], f"_{name}", [shape])
         finally:
-            self._controllers, self._colocation = controllers, colocation
-            self._devices, self._device_memo = devices, memo
+            self._of_thread.scopes = before
         self.args.append(op.outputs[0])
         return op.outputs[0]
 

@@ -8,14 +8,14 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from dtfzmq.base import names
 from dtfzmq.base.dtypes import DType
 from dtfzmq.base.shapes import UNKNOWN
 from dtfzmq.graph import opdef
-from dtfzmq.graph.overriding import Overriding
+from dtfzmq.graph.scoped import Controller, Scoped, Scopes
 from dtfzmq.graph.tensor import Operation, Tensor, device_text
 
 _NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*\Z")
@@ -31,20 +31,11 @@ def _where() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-class _Controller:
-    """One ``control_dependencies`` scope: what it asks for, and which operations were made inside it."""
+class Graph(Scoped):
+    """A dataflow graph that only grows. Any number of threads may run it, and add operations to it.
 
-    __slots__ = ("ops", "seen")
-
-    def __init__(self, ops: tuple[Operation, ...]) -> None:
-        self.ops = ops
-        self.seen: set[Operation] = set()
-
-
-class Graph(Overriding):
-    """A dataflow graph that only grows. Building one is for one thread at a time; running it is for any number.
-
-    Source: TensorFlow 1's ``tf.Graph``.
+    Scopes are each thread's own: names, devices, control inputs and the like; a thread begins outside of all. Source:
+    TensorFlow 1's ``tf.Graph``.
     """
 
     def __init__(self) -> None:
@@ -52,13 +43,6 @@ class Graph(Overriding):
         self._ops: list[Operation] = []
         self._by_name: dict[str, Operation] = {}
         self._names_in_use: dict[str, int] = {}
-        self._name_stack = ""
-        self._devices: list[str | Callable[[Operation], Any] | None] = []
-        self._device_memo: str | None = ""
-        self._controllers: list[_Controller] = []
-        self._colocation: list[Operation] = []
-        self._containers: list[str] = []
-        self._attr_scope: dict[str, Any] = {}
         self._seed: int | None = None
         self._finalized = False
         self._unfeedable: set[Tensor] = set()
@@ -184,6 +168,7 @@ class Graph(Overriding):
         """
         if self._finalized:
             raise RuntimeError("Graph is finalized and cannot be modified.")
+        scopes = self._scopes
         with self._lock:
             taken = tuple([t if t.op.graph is self else self.capture(t) for t in inputs])
             if name is None:
@@ -194,16 +179,16 @@ class Graph(Overriding):
                 if full in self._by_name:
                     full = self.unique_name(full.rpartition("/")[2])
             else:
-                if not _NAME.match(name) and not (self._name_stack and _SCOPE.match(name)) and name[0] != "_":
+                if not _NAME.match(name) and not (scopes.name and _SCOPE.match(name)) and name[0] != "_":
                     raise ValueError(f"'{name}' is not a valid scope name: letters, digits, '_', '.', '-', '/' only.")
                 full = self.unique_name(name)
             control: tuple[Operation, ...] = ()
-            if self._controllers:
-                control = self._control_for({t.op for t in taken})
-            if self._attr_scope:
-                attrs = {**self._attr_scope, **(attrs or {})}
-            if kind in self._gradients:
-                attrs = {"_gradient_op_type": self._gradients[kind], **(attrs or {})}
+            if scopes.controllers:
+                control = _control_for(scopes, {t.op for t in taken})
+            if scopes.attrs:
+                attrs = {**scopes.attrs, **(attrs or {})}
+            if kind in scopes.gradients:
+                attrs = {"_gradient_op_type": scopes.gradients[kind], **(attrs or {})}
             op = Operation(
                 self, len(self._ops), kind, full, taken, control, attrs if attrs is not None else {}, dtypes, _where()
             )
@@ -216,12 +201,12 @@ class Graph(Overriding):
                         op._set_shapes(definition.shape(op))
                     except ValueError as error:
                         raise ValueError(f"{error} (op '{kind}' named '{full}')") from None
-            self._place(op)
+            _place(scopes, op)
             self._ops.append(op)
             self._by_name[full] = op
             for t in taken:
                 t._consumers.append(op)
-            for controller in self._controllers:
+            for controller in scopes.controllers:
                 controller.seen.add(op)
             return op
 
@@ -233,47 +218,24 @@ class Graph(Overriding):
         """A control input of this graph that stands for `op` of another graph; None if there is none to add."""
         raise ValueError(f"{op!r} is not an element of this graph.")
 
-    def _control_for(self, input_ops: set[Operation]) -> tuple[Operation, ...]:
-        control: dict[Operation, None] = {}
-        for controller in self._controllers:
-            # What an input made in the same scope waited for, its consumer need not wait for again.
-            if controller.seen.isdisjoint(input_ops):
-                control.update(dict.fromkeys(op for op in controller.ops if op not in input_ops))
-        return tuple(control)
-
-    def _place(self, op: Operation) -> None:
-        memo = self._device_memo
-        if memo is not None:
-            op._device = memo
-        else:
-            for entry in reversed(self._devices):
-                if entry is None:
-                    break
-                if isinstance(entry, str):
-                    op._device = names.merge_devices(entry, op._device)
-                else:
-                    op._device = device_text(entry(op))
-        if self._colocation:
-            groups = sorted({g.decode() for other in self._colocation for g in other.colocation_groups()})
-            op.attrs = {**op.attrs, "_class": groups}
-            op._device = self._colocation[-1]._device
-
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
         """`name` in the current name scope, with ``_1``, ``_2``... if it is taken (case apart)."""
-        if self._name_stack:
-            name = f"{self._name_stack}/{name}"
+        scope = self._scopes.name
+        if scope:
+            name = f"{scope}/{name}"
         key = name.lower()
-        count = self._names_in_use.get(key, 0)
-        if mark_as_used:
-            self._names_in_use[key] = count + 1
-        if count:
-            base = key
-            while key in self._names_in_use:
-                key = f"{base}_{count}"
-                count += 1
+        with self._lock:
+            count = self._names_in_use.get(key, 0)
             if mark_as_used:
-                self._names_in_use[key] = 1
-            name = f"{name}_{count - 1}"
+                self._names_in_use[key] = count + 1
+            if count:
+                base = key
+                while key in self._names_in_use:
+                    key = f"{base}_{count}"
+                    count += 1
+                if mark_as_used:
+                    self._names_in_use[key] = 1
+                name = f"{name}_{count - 1}"
         return name
 
     # -- scopes -------------------------------------------------------------------------------------------------------
@@ -293,24 +255,21 @@ class Graph(Overriding):
     @contextlib.contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
         """Prefix names inside the block; yields the scope with a slash. "" or None: no scope; "a/": scope a again."""
-        if name and not (_SCOPE if self._name_stack else _NAME).match(name):
+        scopes = self._scopes
+        before = scopes.name
+        if name and not (_SCOPE if before else _NAME).match(name):
             raise ValueError(f"'{name}' is not a valid scope name")
-        before = self._name_stack
         if not name:
             inner = ""
         elif name[-1] == "/":
             inner = name[:-1]
         else:
             inner = self.unique_name(name)
-        self._name_stack = inner
+        scopes.name = inner
         try:
             yield inner + "/" if inner else ""
         finally:
-            self._name_stack = before
-
-    def get_name_scope(self) -> str:
-        """The current name scope, without a trailing slash."""
-        return self._name_stack
+            scopes.name = before
 
     @contextlib.contextmanager
     def device(self, spec: Any) -> Iterator[None]:
@@ -319,29 +278,31 @@ class Graph(Overriding):
         Inner scopes win field by field. Raises ValueError for malformed text.
         """
         entry = spec if spec is None or callable(spec) else device_text(spec)
-        before = self._device_memo
-        self._devices.append(entry)
+        scopes = self._scopes
+        before = scopes.device
+        scopes.devices.append(entry)
         if entry is None:
-            self._device_memo = ""
+            scopes.device = ""
         elif isinstance(entry, str):
-            self._device_memo = None if before is None else names.merge_devices(before, entry)
+            scopes.device = None if before is None else names.merge_devices(before, entry)
         else:
-            self._device_memo = None
+            scopes.device = None
         try:
             yield
         finally:
-            self._devices.pop()
-            self._device_memo = before
+            scopes.devices.pop()
+            scopes.device = before
 
     @contextlib.contextmanager
     def control_dependencies(self, control_inputs: Iterable[Any] | None) -> Iterator[None]:
         """Operations made inside the block run after `control_inputs`; None forgets outer ones inside the block."""
+        scopes = self._scopes
         if control_inputs is None:
-            before, self._controllers = self._controllers, []
+            before, scopes.controllers = scopes.controllers, []
             try:
                 yield
             finally:
-                self._controllers = before
+                scopes.controllers = before
             return
         ops: dict[Operation, None] = {}
         for item in control_inputs:
@@ -350,12 +311,11 @@ class Graph(Overriding):
             own = op if op.graph is self else self.capture_control(op)
             if own is not None:
                 ops[own] = None
-        controller = _Controller(tuple(ops))
-        self._controllers.append(controller)
+        scopes.controllers.append(Controller(tuple(ops)))
         try:
             yield
         finally:
-            self._controllers.remove(controller)
+            scopes.controllers.pop()
 
     @contextlib.contextmanager
     def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
@@ -365,34 +325,13 @@ class Graph(Overriding):
         if target.graph is not self:
             yield
             return
-        before = self._colocation
-        self._colocation = [target] if ignore_existing else [*before, target]
+        scopes = self._scopes
+        before = scopes.colocation
+        scopes.colocation = [target] if ignore_existing else [*before, target]
         try:
             yield
         finally:
-            self._colocation = before
-
-    @contextlib.contextmanager
-    def container(self, name: str) -> Iterator[str]:
-        """Stateful operations made inside the block keep their state in the container `name`."""
-        self._containers.append(name)
-        try:
-            yield name
-        finally:
-            self._containers.pop()
-
-    @property
-    def _container(self) -> str:
-        return self._containers[-1] if self._containers else ""
-
-    @contextlib.contextmanager
-    def _attr_scoped(self, attrs: dict[str, Any]) -> Iterator[None]:
-        before = self._attr_scope
-        self._attr_scope = {**before, **attrs}
-        try:
-            yield
-        finally:
-            self._attr_scope = before
+            scopes.colocation = before
 
     # -- exports ------------------------------------------------------------------------------------------------------
 
@@ -409,6 +348,32 @@ class Graph(Overriding):
             for source in op._control:
                 out.add_edge(source.name, op.name, output=-1, input=-1, control=True)
         return out
+
+
+def _control_for(scopes: Scopes, input_ops: set[Operation]) -> tuple[Operation, ...]:
+    control: dict[Operation, None] = {}
+    for controller in scopes.controllers:
+        # What an input made in the same scope waited for, its consumer need not wait for again.
+        if controller.seen.isdisjoint(input_ops):
+            control.update(dict.fromkeys(op for op in controller.ops if op not in input_ops))
+    return tuple(control)
+
+
+def _place(scopes: Scopes, op: Operation) -> None:
+    if scopes.device is not None:
+        op._device = scopes.device
+    else:
+        for entry in reversed(scopes.devices):
+            if entry is None:
+                break
+            if isinstance(entry, str):
+                op._device = names.merge_devices(entry, op._device)
+            else:
+                op._device = device_text(entry(op))
+    if scopes.colocation:
+        groups = sorted({g.decode() for other in scopes.colocation for g in other.colocation_groups()})
+        op.attrs = {**op.attrs, "_class": groups}
+        op._device = scopes.colocation[-1]._device
 
 
 def _graph_element(item: Any, graph: Graph) -> Any:

@@ -183,18 +183,20 @@ _STORE_KEY = ("__variable_store",)
 def _store(graph: Graph | None = None) -> VariableStore:
     owner = get_default_graph() if graph is None else graph
     found = owner.get_collection(_STORE_KEY)
-    if found:
-        store: VariableStore = found[0]
-        return store
-    store = VariableStore()
-    store.current = VariableScope(False)
-    owner.add_to_collection(_STORE_KEY, store)
+    if not found:
+        with owner._lock:
+            if not owner.get_collection(_STORE_KEY):
+                owner.add_to_collection(_STORE_KEY, VariableStore())
+        found = owner.get_collection(_STORE_KEY)
+    store: VariableStore = found[0]
+    if store.scopes.current is None:
+        store.scopes.current = VariableScope(False)
     return store
 
 
 def get_variable_scope() -> VariableScope:
-    """The scope in force in the default graph."""
-    scope: VariableScope = _store().current
+    """The scope in force in the default graph, for this thread."""
+    scope: VariableScope = _store().scopes.current
     return scope
 
 
@@ -346,7 +348,7 @@ class variable_scope:
             opened = stack.enter_context(name_scope(leaf))
         if isinstance(target, VariableScope):
             return stack.enter_context(self._reentered(target))
-        name = _store().unique_scope(self._default_name or "") if target is None else target
+        name = _store().scopes.unique(self._default_name or "") if target is None else target
         return stack.enter_context(self._prolonged(name, opened))
 
     def _override(self, scope: VariableScope) -> None:
@@ -356,40 +358,40 @@ class variable_scope:
 
     @contextmanager
     def _reentered(self, target: VariableScope) -> Iterator[VariableScope]:
-        store = _store()
-        old, counts = store.current, dict(store.scope_counts)
+        scopes = _store().scopes
+        old, counts = scopes.current, dict(scopes.counts)
         kept = {key: getattr(target, key) for key in _DEFAULTS}
         scope = VariableScope(
             self._reuse or target.reuse, target.name, name_scope=target.original_name_scope, **kept
         )
         scope._custom_getter = _wrapped(self._custom_getter, target.custom_getter)
         self._override(scope)
-        mark = store.open_scope(target.name)
-        store.current = scope
+        mark = scopes.open(target.name)
+        scopes.current = scope
         try:
             yield scope
         finally:
             # entering a scope again leaves the unique names of its subscopes as they were
-            store.close_subscopes(mark - 1)
-            store.scope_counts = counts
-            store.current = old
+            scopes.close_inside(mark - 1)
+            scopes.counts = counts
+            scopes.current = old
 
     @contextmanager
     def _prolonged(self, name: str, opened: str) -> Iterator[VariableScope]:
-        store = _store()
-        old = store.current
+        scopes = _store().scopes
+        old = scopes.current
         full = f"{old.name}/{name}" if old.name else name
         kept = {key: getattr(old, key) for key in _DEFAULTS}
         scope = VariableScope(self._reuse or old.reuse, full, name_scope=opened, **kept)
         scope._custom_getter = _wrapped(self._custom_getter, old.custom_getter)
         self._override(scope)
-        mark = store.open_scope(full)
-        store.current = scope
+        mark = scopes.open(full)
+        scopes.current = scope
         try:
             yield scope
         finally:
-            store.close_subscopes(mark)
-            store.current = old
+            scopes.close_inside(mark)
+            scopes.current = old
 
 
 def _leaf(scope: VariableScope) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import inspect
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -36,42 +37,49 @@ def default_variable_creator(initial_value: Any, **settings: Any) -> Variable:
     return Variable(initial_value, **settings)
 
 
-class VariableStore:
-    """Variables of one graph by full name, the scope in force, and how often each scope name was opened.
+class OpenScopes(threading.local):
+    """Each thread's own: the variable scope in force, and how often each scope name was opened.
 
     `current` is a `VariableScope`; the module of scopes sets it, also the first time.
     """
 
     def __init__(self) -> None:
-        self.vars: dict[str, Variable] = {}
-        self.partitioned: dict[str, partitions.PartitionedVariable] = {}
         self.current: Any = None
-        self.scope_counts: dict[str, int] = {}
+        self.counts: dict[str, int] = {}
         # scopes in the order in which they were opened, without those inside of closed ones
         self._opened: list[str] = []
-        self.creators: list[Callable[..., Any]] = []
 
-    def open_scope(self, name: str) -> int:
+    def open(self, name: str) -> int:
         """Count the scope; returns the mark with which its subscopes are closed."""
-        self.scope_counts[name] = self.scope_counts.get(name, 0) + 1
+        self.counts[name] = self.counts.get(name, 0) + 1
         self._opened.append(name)
         return len(self._opened)
 
-    def close_subscopes(self, mark: int) -> None:
+    def close_inside(self, mark: int) -> None:
         """Forget the counts of scopes opened since `mark`: default names start again when it is entered again."""
         for name in self._opened[mark:]:
-            self.scope_counts[name] = 0
+            self.counts[name] = 0
         del self._opened[mark:]
 
-    def unique_scope(self, prefix: str) -> str:
+    def unique(self, prefix: str) -> str:
         """`prefix`, or the first of prefix_1, prefix_2 ... that was not opened inside the current scope."""
         base = f"{self.current.name}/{prefix}" if self.current.name else prefix
-        if not self.scope_counts.get(base, 0):
+        if not self.counts.get(base, 0):
             return prefix
         number = 1
-        while self.scope_counts.get(f"{base}_{number}", 0):
+        while self.counts.get(f"{base}_{number}", 0):
             number += 1
         return f"{prefix}_{number}"
+
+
+class VariableStore:
+    """Variables of one graph by full name, and the scopes in force in each thread."""
+
+    def __init__(self) -> None:
+        self.vars: dict[str, Variable] = {}
+        self.partitioned: dict[str, partitions.PartitionedVariable] = {}
+        self.scopes = OpenScopes()
+        self.creators: list[Callable[..., Any]] = []
 
     def get_variable(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -196,3 +198,78 @@ def test_several_outputs_have_the_names_of_the_declaration():
             got = sess.run(found)
             assert got.y.tolist() == [3, 1] and got.count.tolist() == [2, 1]
             assert sess.run([y, idx])[1].tolist() == [0, 1, 0]
+
+
+def in_a_thread(work: Any) -> Any:
+    got: list[Any] = []
+    thread = threading.Thread(target=lambda: got.append(work()))
+    thread.start()
+    thread.join(20)
+    return got[0]
+
+
+def test_scopes_are_each_thread_s_own(graph: Graph) -> None:
+    first = make(graph, "first")
+    with (
+        graph.name_scope("here"), graph.device("/cpu:1"), graph.control_dependencies([first]),
+        graph.colocate_with(first), graph.container("box"), graph.gradient_override_map({"AnOp": "Other"}),
+    ):  # fmt: skip
+        theirs = in_a_thread(lambda: make(graph, "theirs"))
+        assert in_a_thread(lambda: graph._container) == ""
+        ours = make(graph, "ours")
+    assert (theirs.name, theirs.device, theirs.control_inputs, theirs.attrs) == ("theirs", "", [], {})
+    assert (ours.name, ours.control_inputs) == ("here/ours", [first])
+
+    entered, leave = threading.Event(), threading.Event()
+
+    def stay() -> None:
+        with graph.name_scope("there"), graph.device("/cpu:2"), graph.control_dependencies([first]):
+            entered.set()
+            leave.wait(20)
+
+    thread = threading.Thread(target=stay)
+    thread.start()
+    assert entered.wait(20)
+    with graph.name_scope("here"), graph.control_dependencies([ours]):
+        leave.set()
+        thread.join(20)
+        between = make(graph, "between")
+    after = make(graph, "after")
+    assert (between.name, between.device, between.control_inputs) == ("here_1/between", "", [ours])
+    assert (after.name, after.device, after.control_inputs) == ("after", "", [])
+
+
+@pytest.mark.slow
+def test_threads_that_build_and_run_one_graph(graph: Graph) -> None:
+    wrong: list[Any] = []
+
+    def work(k: int) -> None:
+        try:
+            with graph.as_default(), tf.Session(graph=graph) as sess:
+                for i in range(20):
+                    with tf.name_scope(f"t{k}"), tf.variable_scope(f"s{k}_{i}"):
+                        x = tf.constant(float(i), name="x")
+                        v = tf.get_variable("v", initializer=1.0)
+                        z = x * 2.0 + 1.0
+                        with tf.control_dependencies([x.op]):
+                            y = tf.identity(z)
+                    if not (x.name.startswith(f"t{k}") and v.name == f"s{k}_{i}/v:0"):
+                        wrong.append((k, x.name, v.name))
+                    if y.op.control_inputs != [x.op] or sess.run(y) != 2 * i + 1:
+                        wrong.append((k, y.op.control_inputs))
+        except Exception as error:
+            wrong.append((k, repr(error)))
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    finally:
+        sys.setswitchinterval(before)
+    assert wrong == []
+    names = [op.name for op in graph.get_operations()]
+    assert len(set(names)) == len(names)

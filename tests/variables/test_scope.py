@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from dtfzmq.base import dtypes
 from dtfzmq.graph.convert import convert_to_tensor
-from dtfzmq.graph.graph import Graph
+from dtfzmq.graph.graph import Graph, get_default_graph
 from dtfzmq.graph.keys import GraphKeys
 from dtfzmq.graph.scopes import get_collection, name_scope
 from dtfzmq.ops import families  # noqa: F401  # declares every op
@@ -243,3 +244,24 @@ def test_bad_arguments() -> None:
         variable_scope("s", reuse="yes")  # type: ignore[arg-type]  # on purpose
     with pytest.raises(TypeError, match="must be a string or VariableScope"):
         variable_scope(3)  # type: ignore[arg-type]  # on purpose
+
+
+def test_a_variable_scope_holds_in_its_thread_alone():
+    graph = get_default_graph()
+    got: list[Any] = []
+
+    def work():
+        with graph.as_default():
+            got.append((get_variable_scope().name, get_variable("theirs", [1]).name))
+            with variable_scope(None, "layer") as scope:
+                got.append(scope.name)
+
+    with variable_scope("ours", reuse=None):
+        with variable_scope(None, "layer"):
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join(20)
+        assert get_variable("mine", [1]).name == "ours/mine:0"
+    assert got == [("", "theirs:0"), "layer"]
+    with variable_scope("ours", reuse=True):
+        assert get_variable("mine", [1]).name == "ours/mine:0"
