@@ -205,7 +205,9 @@ def wrap(exc: BaseException, where: str = "") -> OpError:
         code = UNKNOWN
     else:
         code = CANCELLED
-    text = f"{type(exc).__name__}: {exc}" if code == UNKNOWN else (str(exc) or type(exc).__name__)
+    text = str(exc)
+    if code in (UNKNOWN, CANCELLED) or not text:
+        text = f"{type(exc).__name__}: {text}".removesuffix(": ")
     clash = _CLASH.match(text)
     if clash:  # numpy's words for what TensorFlow calls
         text = "Incompatible shapes: " + " vs. ".join(f"[{s.strip(',')}]" for s in clash.group(1).split(") ("))

@@ -58,7 +58,10 @@ class Pool:
         self._closed = False
 
     def submit(self, fn: Callable[[], None]) -> None:
-        """Run `fn` on a thread of the pool. After `close` it is dropped: its caller is being torn down."""
+        """Run `fn` on a thread of the pool. After `close` it is dropped: its caller is being torn down.
+
+        Raises RuntimeError if the pool has no thread and the system gives it none.
+        """
         with self._lock:
             if self._closed:
                 return
@@ -71,7 +74,15 @@ class Pool:
             self._threads += 1
             self._made += 1
             name = f"{self._name}-{self._made}"
-        start(self._serve, name)
+        try:
+            start(self._serve, name)
+        except RuntimeError:  # the system has no thread left
+            with self._lock:
+                self._threads -= 1
+                if self._threads:  # one of those that there are will take it
+                    return
+                self._work.remove(fn)
+            raise
 
     def close(self) -> None:
         """Threads end when their present task does; waiting tasks are dropped. Does not wait."""
@@ -91,7 +102,8 @@ class Pool:
                 self._idle += 1
                 while not self._work and not self._closed:
                     if not self._ready.wait(self._idle_s) and not self._work:
-                        self._closed_or_idle_exit()
+                        self._idle -= 1
+                        self._threads -= 1
                         return
                 self._idle -= 1
                 if not self._work:
@@ -100,13 +112,9 @@ class Pool:
                 fn = self._work.popleft()
             try:
                 fn()
-            except Exception:
+            except BaseException:  # else the thread would end and still be counted
                 _log.exception("a task of pool %s ended with an error", self._name)
             del fn  # an idle thread must not keep the last task's arrays alive
-
-    def _closed_or_idle_exit(self) -> None:
-        self._idle -= 1
-        self._threads -= 1
 
 
 _fork_hooks: list[Callable[[], None]] = []

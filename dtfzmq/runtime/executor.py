@@ -33,6 +33,11 @@ Done = Callable[[list[Any] | None, errors.OpError | None], None]
 OnFetch = Callable[[int, Any], None]
 
 
+def _strikes_here() -> bool:
+    """True on the thread where Ctrl-C strikes. Elsewhere what is no Exception is a kernel's own, as `sys.exit()`."""
+    return threading.current_thread() is threading.main_thread()
+
+
 class _Async:
     """The `done` of one asynchronous op: at most one call counts. Any thread."""
 
@@ -264,7 +269,7 @@ class Run:
                     return True
                 except BaseException as exc:
                     self._fail(errors.wrap(exc))
-                    if not isinstance(exc, Exception):
+                    if not isinstance(exc, Exception) and not self._on_baton and _strikes_here():
                         raise  # Ctrl-C amid a kernel: whoever lent this thread has the run go on, to its end, elsewhere
         finally:
             denormals.restore(floats)

@@ -6,10 +6,11 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from dtfzmq.base import errors
+from dtfzmq.base import errors, threads
 from dtfzmq.base.loop import Completion, Loop
 from dtfzmq.base.threads import Pool
 
@@ -206,4 +207,47 @@ def test_the_pool_never_queues_work_behind_work_that_blocks() -> None:
     pool.submit(ran.set)
     assert ran.wait(10)
     gate.set()
+    pool.close()
+
+
+def test_a_pool_counts_its_threads_whatever_a_task_raises() -> None:
+    pool = Pool("troubled", limit=1)
+    for error in (SystemExit, KeyboardInterrupt, ValueError):
+        ended = threading.Event()
+
+        def task(error: type[BaseException] = error, ended: threading.Event = ended) -> None:
+            ended.set()
+            raise error
+
+        pool.submit(task)
+        assert ended.wait(10)
+    last = threading.Event()
+    pool.submit(last.set)
+    assert last.wait(10), "a thread that ended would still be counted, and no other made"
+    pool.close()
+
+
+def test_a_pool_that_gets_no_thread_uses_those_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*args: Any) -> threading.Thread:
+        raise RuntimeError("can't start new thread")
+
+    pool = Pool("poor")
+    gate, begun, ended = threading.Event(), threading.Event(), threading.Event()
+    with monkeypatch.context() as patch:
+        patch.setattr(threads, "start", none)
+        with pytest.raises(RuntimeError, match="can't start"):
+            pool.submit(ended.set)
+        assert pool.statistics() == {"threads": 0, "idle": 0, "waiting": 0}
+
+    def holds() -> None:
+        begun.set()
+        gate.wait(10)
+
+    pool.submit(holds)
+    assert begun.wait(10) and not ended.is_set()
+    with monkeypatch.context() as patch:
+        patch.setattr(threads, "start", none)
+        pool.submit(ended.set)
+    gate.set()
+    assert ended.wait(10)
     pool.close()

@@ -262,3 +262,22 @@ def test_a_session_names_the_cluster_of_its_master_or_is_told():
                         sess.run(tf.constant(1))
     finally:
         server.stop()
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_what_is_no_exception_ends_a_step_and_no_thread(error: type[BaseException]) -> None:
+    server = tf.train.Server.create_local_server()
+    config = tf.ConfigProto()
+    config.rpc_options.use_rpc_for_inprocess_master = True
+
+    def leaves(x: Any) -> Any:
+        raise error("left")
+
+    with tf.Graph().as_default(), tf.Session(server.target, config=config) as session:
+        y = tf.py_func(leaves, [tf.constant(1.0)], tf.float32)
+        for _ in range(3):
+            with pytest.raises(tf.errors.CancelledError, match=f"{error.__name__}: left"):
+                session.run(y, options=tf.RunOptions(timeout_in_ms=20_000))
+        assert session.run(tf.constant(20.0) + 1.0) == 21
+        assert not server.core.worker.steps
+    server.stop()
