@@ -1,11 +1,12 @@
 """Batch normalization as one op, with its derivative.
 
 Each pass goes over the arrays in blocks that stay in the processor's cache from one of numpy's functions to the next;
-sums over rows are products with a row of ones, which BLAS does.
+sums over rows are products with a row of ones, which BLAS does. The blocks are shared out among threads.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,26 +18,29 @@ from dtfzmq.graph.graph import Operation, Tensor
 from dtfzmq.graph.registry import Sample, op
 from dtfzmq.ops import scratch, windows
 from dtfzmq.ops.gradients import gradients
+from dtfzmq.ops.parallel import split
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import mat, pos
 
 Array = Any
-_ROW = 1024  # elements that a row of memory should have for numpy to run over it at full speed
+_ROW = 1024  # elements that a row should have for sums over rows to run at full speed
+_LONG = 8192  # and for numpy's functions of two arrays, with a row as one of them
 _BLOCK = 1 << 19  # bytes of an array at a time, so that a block stays in the cache from one pass to the next
+_FAR = 16  # how many variances the mean of squares may be: above that, sums of what is not centred lose digits
 
 
 class _Rows:
     """An array of channels last as a matrix whose rows hold the channels several times over."""
 
-    def __init__(self, x: Array) -> None:
+    def __init__(self, x: Array, long: int) -> None:
         channels = x.shape[-1]
         count = x.size // channels if channels else 0
-        times = next((t for t in range(min(max(_ROW // max(channels, 1), 1), count), 0, -1) if count % t == 0), 1)
+        times = next((t for t in range(min(max(long // max(channels, 1), 1), count), 0, -1) if count % t == 0), 1)
         self.count, self.times, self.channels = count, times, channels
         self.width = times * channels
         self.height = count // times
-        self.ones = np.ones(self.height, x.dtype)
         self.blocks = list(scratch.runs(self.height, self.width * x.itemsize, _BLOCK))
+        self.highest = max((b.stop - b.start for b in self.blocks), default=0)
 
     def matrix(self, x: Array) -> Array:
         return x.reshape(self.height, self.width)
@@ -44,13 +48,43 @@ class _Rows:
     def tile(self, vector: Array) -> Array:
         return np.tile(vector, self.times)
 
-    def total(self, matrix: Array) -> Array:
-        """The sum per channel."""
-        return self.folded(self.ones @ matrix)
+    def folded(self, rows: Array) -> Array:
+        """The sum per channel of rows."""
+        return np.add.reduce(rows.reshape(-1, self.channels), 0, dtype=rows.dtype)
 
-    def folded(self, row: Array) -> Array:
-        """The sum per channel of a row."""
-        return row.reshape(self.times, self.channels).sum(0, dtype=row.dtype)
+    def each(self, cost: float, fn: Callable[[slice, int], None]) -> None:
+        """Call fn(block, its number) for all blocks; `cost` is nanoseconds an element, roughly."""
+
+        def part(numbers: slice) -> None:
+            for number in range(numbers.start, numbers.stop):
+                fn(self.blocks[number], number)
+
+        split(len(self.blocks), cost * self.count * self.channels, part)
+
+    def totals(self, a: Array, b: Array, less: Sequence[Array | None] = (None, None)) -> tuple[Array, Array]:
+        """(the sum of a, the sum of a * b) per channel; `less`: vectors over the channels that are taken off each."""
+        a, b = self.matrix(a), self.matrix(b)
+        tiles = [None if vector is None else self.tile(vector) for vector in less]
+        ones = np.ones(self.highest, a.dtype)
+        sums = np.zeros((2, len(self.blocks), self.width), a.dtype)
+
+        def part(block: slice, number: int) -> None:
+            one, other = (x[block] if tile is None else x[block] - tile for x, tile in zip((a, b), tiles))
+            np.matmul(ones[: len(one)], one, out=sums[0, number])
+            np.einsum("ij,ij->j", one, other, out=sums[1, number])
+
+        self.each(0.4, part)
+        return self.folded(sums[0]), self.folded(sums[1])
+
+    def moments(self, x: Array) -> tuple[Array, Array]:
+        """(mean, variance) per channel."""
+        count = x.dtype.type(max(self.count, 1))
+        total, squares = self.totals(x, x)
+        mean, square = total / count, squares / count
+        variance = square - mean * mean
+        if not (variance * _FAR >= square).all():
+            variance = self.totals(x, x, (mean, mean))[1] / count
+        return mean, variance
 
 
 def _last(x: Array, first: bool) -> Array:
@@ -79,31 +113,27 @@ def _make(node: Any, env: Any) -> Any:
         wide = _last(x, first)
         scale, offset, mean, variance = (windows.wide(v) for v in (scale, offset, mean, variance))
         number = scale.dtype.type
-        rows = _Rows(wide)
-        flat = rows.matrix(wide)
-        out = np.empty(flat.shape, flat.dtype)
         if training:
-            used = rows.total(flat) / number(max(rows.count, 1))
-            centre, squares = rows.tile(used), np.zeros(rows.width, flat.dtype)
-            for block in rows.blocks:
-                centred = np.subtract(flat[block], centre, out=out[block])
-                squares += np.einsum("ij,ij->j", centred, centred)
-            biased = rows.folded(squares) / number(max(rows.count, 1))
-            found = used, biased * number(rows.count / max(rows.count - 1, 1))
+            sums = _Rows(wide, _ROW)
+            used, biased = sums.moments(wide)
+            found = used, biased * number(sums.count / max(sums.count - 1, 1))
             if factor != 1:
                 keep, new = number(1 - factor), number(factor)
                 found = keep * mean + new * found[0], keep * variance + new * found[1]
             saved = used, biased
         else:
             found = saved = mean, variance
-            centre = rows.tile(mean)
-        gain, shift = rows.tile(scale / np.sqrt(saved[1] + number(attrs["epsilon"]))), rows.tile(offset)
-        for block in rows.blocks:
-            centred = out[block]
-            if not training:
-                np.subtract(flat[block], centre, out=centred)
-            centred *= gain
-            centred += shift
+        rows = _Rows(wide, _LONG)
+        flat = rows.matrix(wide)
+        slope = scale / np.sqrt(saved[1] + number(attrs["epsilon"]))
+        gain, shift = rows.tile(slope), rows.tile(offset - saved[0] * slope)
+        out = np.empty(flat.shape, flat.dtype)
+
+        def part(block: slice, _: int) -> None:
+            here = np.multiply(flat[block], gain, out=out[block])
+            np.add(here, shift, out=here)
+
+        rows.each(0.4, part)
         vectors = [v.astype(kind, copy=False) for v in (*found, *saved)]
         return (_back(out, wide.shape, first, to), *vectors, np.zeros(0, kind))
 
@@ -119,30 +149,29 @@ def _grad_make(node: Any, env: Any) -> Any:
         wide, g = _last(x, first), _last(dy, first)
         scale, mean, variance = (windows.wide(v) for v in (scale, mean, variance))
         number = scale.dtype.type
-        rows = _Rows(wide)
-        g = rows.matrix(g)
-        x = rows.matrix(wide)
+        near = bool((mean * mean <= _FAR * variance).all())
+        d_offset, d_gain = _Rows(wide, _ROW).totals(g, wide, (None, None if near else mean))
+        if near:
+            d_gain -= mean * d_offset
         inverse = 1 / np.sqrt(variance + number(attrs["epsilon"]))
-        centre, products = rows.tile(mean), np.zeros(rows.width, x.dtype)
-        d_offset = rows.total(g)
+        rows = _Rows(wide, _LONG)
+        x, g = rows.matrix(wide), rows.matrix(g)
+        count = number(max(rows.count, 1))
+        slope = d_gain * inverse * inverse / count
+        gain, shift, factor = (rows.tile(v) for v in (slope, d_offset / count - mean * slope, scale * inverse))
         out = np.empty(x.shape, x.dtype)
-        for block in rows.blocks:
-            centred = np.subtract(x[block], centre, out=out[block])
-            products += np.einsum("ij,ij->j", g[block], centred)
-        d_gain = rows.folded(products)
-        factor = rows.tile(scale * inverse)
-        if training:
-            count = number(max(rows.count, 1))
-            slope, shift = rows.tile(d_gain * inverse * inverse / count), rows.tile(d_offset / count)
-        for block in rows.blocks:
-            centred = out[block]
+
+        def part(block: slice, _: int) -> None:
+            here = out[block]
             if training:
-                centred *= slope
-                centred += shift
-                np.subtract(g[block], centred, out=centred)
-                centred *= factor
+                np.multiply(x[block], gain, out=here)
+                np.add(here, shift, out=here)
+                np.subtract(g[block], here, out=here)
+                np.multiply(here, factor, out=here)
             else:
-                np.multiply(g[block], factor, out=centred)
+                np.multiply(g[block], factor, out=here)
+
+        rows.each(0.6 if training else 0.3, part)
         none = np.zeros(0, kind)
         dx = _back(out, wide.shape, first, to)
         return dx, (d_gain * inverse).astype(kind, copy=False), d_offset.astype(kind, copy=False), none, none
@@ -270,5 +299,3 @@ def fused_batch_norm(
         is_training=bool(is_training), exponential_avg_factor=exponential_avg_factor, name=name,
     )  # fmt: skip
     return found[:3]
-
-

@@ -40,6 +40,32 @@ def test_statistics_and_output(shape):
         np.testing.assert_allclose(y, _normalized(x, scale, offset, x.mean(axes), x.var(axes)), atol=1e-9)
 
 
+@pytest.mark.parametrize("far", [0, 3, 300])
+@pytest.mark.parametrize("block", [1, 1 << 19])
+def test_a_large_mean_takes_no_digits(far, block, monkeypatch):
+    """Sums of squares and of products in single precision would have none left at the largest."""
+    monkeypatch.setattr(batch_norm, "_BLOCK", block)
+    x = (RNG.standard_normal((4, 9, 7, 3)) + [far, 0, -far]).astype(np.float32)
+    dy = RNG.standard_normal(x.shape).astype(np.float32)
+    scale, offset = np.array([1, 2, 3], np.float32), np.array([0, 1, 2], np.float32)
+    with Graph().as_default():
+        t, gain = convert_to_tensor(x), convert_to_tensor(scale)
+        y, mean, variance = batch_norm.fused_batch_norm(t, gain, offset)
+        dx, dgain = gradients(y, [t, gain], [dy])
+        got = evaluate([y, mean, variance, dx, dgain])
+    wide, g = x.astype(float), dy.astype(float)
+    axes = (0, 1, 2)
+    deviation = np.sqrt(wide.var(axes) + 0.001)
+    unit = (wide - wide.mean(axes)) / deviation
+    met = (g * unit).mean(axes)
+    want = (
+        unit * scale + offset, wide.mean(axes), wide.var(axes, ddof=1),
+        scale / deviation * (g - g.mean(axes) - unit * met), met * (x.size // 3),
+    )  # fmt: skip
+    for found, right in zip(got, want):
+        np.testing.assert_allclose(found, right, rtol=1e-4, atol=3e-4 + 6e-6 * far)
+
+
 def test_given_statistics_and_mixed_ones():
     x, scale, offset = RNG.standard_normal(SHAPE), RNG.random(3) + 0.5, RNG.standard_normal(3)
     mean, variance = RNG.standard_normal(3), RNG.random(3) + 0.5
