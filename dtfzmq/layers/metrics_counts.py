@@ -201,7 +201,8 @@ def precision_at_thresholds(
     """`precision` at each threshold."""
 
     def compute(c: dict[str, Tensor], op: str) -> Tensor:
-        return math_ops.div(c["true_positives"], _EPSILON + c["true_positives"] + c["false_positives"], name=op)
+        total = c["true_positives"] + c["false_positives"]
+        return math_ops.div(c["true_positives"], _EPSILON + total, name=f"precision_{op}")
 
     return _over_thresholds(
         "precision_at_thresholds", (labels, predictions, weights), thresholds, ["true_positives", "false_positives"],
@@ -216,7 +217,8 @@ def recall_at_thresholds(
     """`recall` at each threshold."""
 
     def compute(c: dict[str, Tensor], op: str) -> Tensor:
-        return math_ops.div(c["true_positives"], _EPSILON + c["true_positives"] + c["false_negatives"], name=op)
+        total = c["true_positives"] + c["false_negatives"]
+        return math_ops.div(c["true_positives"], _EPSILON + total, name=f"recall_{op}")
 
     return _over_thresholds(
         "recall_at_thresholds", (labels, predictions, weights), thresholds, ["true_positives", "false_negatives"],

@@ -237,3 +237,17 @@ def test_an_input_of_unknown_rank_is_refused_with_what_to_do(layer):
         x = tf.placeholder(tf.float32, name="images")
         with pytest.raises(ValueError, match=r"its rank is undefined, .* call set_shape on images:0"):
             layer(x)
+
+
+def test_metrics_have_tensorflow_s_names() -> None:
+    y, p = inputs(None, 3), inputs(None, 3)
+    found = {
+        "precision_at_thresholds": tf.metrics.precision_at_thresholds(y, p, [0.2, 0.7]),
+        "recall_at_thresholds": tf.metrics.recall_at_thresholds(y, p, [0.2, 0.7]),
+        "accuracy": tf.metrics.accuracy(y, p),
+        "auc": tf.metrics.auc(y, p),
+    }
+    ends = {"precision_at_thresholds": "precision_", "recall_at_thresholds": "recall_"}
+    for name, (value, update) in found.items():
+        assert value.op.name == f"{name}/{ends.get(name, '')}value"
+        assert update.op.name == f"{name}/{ends.get(name, '')}update_op"
