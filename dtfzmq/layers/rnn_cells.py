@@ -131,27 +131,36 @@ class LayerRNNCell(RNNCell):
         return found
 
 
-class BasicRNNCell(LayerRNNCell):
+class _UnitsCell(LayerRNNCell):
+    """A cell of `num_units` numbers, over [batch, size] inputs: output and, unless it says else, state have as many."""
+
+    def __init__(
+        self, num_units: int, activation: Any, reuse: Any, name: str | None, dtype: Any, **kwargs: Any
+    ) -> None:
+        super().__init__(_reuse=reuse, name=name, dtype=dtype, **kwargs)
+        self.input_spec = InputSpec(ndim=2)
+        self._num_units = num_units
+        self._activation = naming.activation(activation) or elementwise.tanh
+
+    @property
+    def state_size(self) -> Any:
+        return self._num_units
+
+    @property
+    def output_size(self) -> int:
+        return self._num_units
+
+
+class BasicRNNCell(_UnitsCell):
     """output = state = activation([inputs, state] x kernel + bias)."""
 
     def __init__(
         self, num_units: int, activation: Any = None, reuse: Any = None, name: str | None = None, dtype: Any = None,
         **kwargs: Any,
     ) -> None:  # fmt: skip
-        super().__init__(_reuse=reuse, name=name, dtype=dtype, **kwargs)
-        self.input_spec = InputSpec(ndim=2)
-        self._num_units = num_units
-        self._activation = naming.activation(activation) or elementwise.tanh
+        super().__init__(num_units, activation, reuse, name, dtype, **kwargs)
         self._kernel: Any = None
         self._bias: Any = None
-
-    @property
-    def state_size(self) -> int:
-        return self._num_units
-
-    @property
-    def output_size(self) -> int:
-        return self._num_units
 
     def build(self, input_shape: Any) -> None:
         """See Layer."""
@@ -167,7 +176,7 @@ class BasicRNNCell(LayerRNNCell):
         return output, output
 
 
-class GRUCell(LayerRNNCell):
+class GRUCell(_UnitsCell):
     """The gated recurrent unit. It has `gates/kernel`, `gates/bias` (at first ones), and of `candidate/` both.
 
     Source: Cho et al., 2014.
@@ -177,21 +186,10 @@ class GRUCell(LayerRNNCell):
         self, num_units: int, activation: Any = None, reuse: Any = None, kernel_initializer: Any = None,
         bias_initializer: Any = None, name: str | None = None, dtype: Any = None, **kwargs: Any,
     ) -> None:  # fmt: skip
-        super().__init__(_reuse=reuse, name=name, dtype=dtype, **kwargs)
-        self.input_spec = InputSpec(ndim=2)
-        self._num_units = num_units
-        self._activation = naming.activation(activation) or elementwise.tanh
+        super().__init__(num_units, activation, reuse, name, dtype, **kwargs)
         self._initializers = (kernel_initializer, bias_initializer)
         self._gates: Any = None
         self._candidate: Any = None
-
-    @property
-    def state_size(self) -> int:
-        return self._num_units
-
-    @property
-    def output_size(self) -> int:
-        return self._num_units
 
     def build(self, input_shape: Any) -> None:
         """See Layer."""
@@ -236,19 +234,16 @@ def _joined(c: Tensor, h: Tensor, as_tuple: bool) -> Any:
     return LSTMStateTuple(c, h) if as_tuple else array.concat([c, h], 1)
 
 
-class BasicLSTMCell(LayerRNNCell):
+class BasicLSTMCell(_UnitsCell):
     """The LSTM without peepholes, clipping or projection. Variables: `kernel` and `bias`, gates in order i, j, f, o."""
 
     def __init__(
         self, num_units: int, forget_bias: float = 1.0, state_is_tuple: bool = True, activation: Any = None,
         reuse: Any = None, name: str | None = None, dtype: Any = None, **kwargs: Any,
     ) -> None:  # fmt: skip
-        super().__init__(_reuse=reuse, name=name, dtype=dtype, **kwargs)
-        self.input_spec = InputSpec(ndim=2)
-        self._num_units = num_units
+        super().__init__(num_units, activation, reuse, name, dtype, **kwargs)
         self._forget_bias = forget_bias
         self._state_is_tuple = state_is_tuple
-        self._activation = naming.activation(activation) or elementwise.tanh
         self._kernel: Any = None
         self._bias: Any = None
 
@@ -256,10 +251,6 @@ class BasicLSTMCell(LayerRNNCell):
     def state_size(self) -> Any:
         n = self._num_units
         return LSTMStateTuple(n, n) if self._state_is_tuple else 2 * n
-
-    @property
-    def output_size(self) -> int:
-        return self._num_units
 
     def build(self, input_shape: Any) -> None:
         """See Layer."""
@@ -279,7 +270,7 @@ class BasicLSTMCell(LayerRNNCell):
         return new_h, _joined(new_c, new_h, self._state_is_tuple)
 
 
-class LSTMCell(LayerRNNCell):
+class LSTMCell(_UnitsCell):
     """The LSTM with optional peepholes, clipping and projection.
 
     Variables: `kernel`, `bias`; with peepholes `w_f_diag`, `w_i_diag`, `w_o_diag`; with num_proj `projection/kernel`.
@@ -292,9 +283,7 @@ class LSTMCell(LayerRNNCell):
         num_proj_shards: int | None = None, forget_bias: float = 1.0, state_is_tuple: bool = True,
         activation: Any = None, reuse: Any = None, name: str | None = None, dtype: Any = None, **kwargs: Any,
     ) -> None:  # fmt: skip
-        super().__init__(_reuse=reuse, name=name, dtype=dtype, **kwargs)
-        self.input_spec = InputSpec(ndim=2)
-        self._num_units = num_units
+        super().__init__(num_units, activation, reuse, name, dtype, **kwargs)
         self._use_peepholes = use_peepholes
         self._cell_clip = cell_clip
         self._initializer = initializer
@@ -302,7 +291,6 @@ class LSTMCell(LayerRNNCell):
         self._proj_clip = proj_clip
         self._forget_bias = forget_bias
         self._state_is_tuple = state_is_tuple
-        self._activation = naming.activation(activation) or elementwise.tanh
         self._kernel: Any = None
         self._bias: Any = None
         self._peepholes: list[Any] = []
