@@ -104,6 +104,4 @@ class Dialler:
         channel = Channel(endpoint, self._link, self.kind)
         self.channel = channel
         endpoint.channels.add(channel)
-        settings = endpoint.settings
-        channel.expect(settings.connect_timeout + settings.ping_limit + 0.5)
         channel.lane = endpoint.transport.connect(address, self.kind, channel)

@@ -81,6 +81,8 @@ class Channel:
         link = self.link
         if link is None or self.ended:
             return
+        settings = self._endpoint.settings
+        self.expect(settings.connect_timeout + settings.ping_limit)  # who asks the holder of our name takes so long
         me = self._endpoint.me
         assert self.lane is not None
         self._say(

@@ -125,8 +125,14 @@ class Link(Traffic):
         if self.state != UP:
             waited = self.loop.now() - self._since
             self._unavailable(f"no connection for {waited:.1f} s ({self.reason()})")
-        elif not self.bulks and (self.sending.all or self.incoming):
+        elif self._lacks_bulk():
             self._unavailable(f"no lane for large tensors ({self._diallers[BULK].why or 'none was opened'})")
+
+    def _lacks_bulk(self) -> bool:
+        """True if something is to go or come by a bulk lane, and there is none."""
+        return not self.bulks and (
+            self.sending.granted or any(i.memory is not None and not i.by_segment for i in self.incoming.values())
+        )
 
     def _unavailable(self, why: str) -> None:
         self.lose(
@@ -171,6 +177,9 @@ class Link(Traffic):
             self._diallers[BULK].rest()
             if lanes[0] is not before:
                 self.sending.lane_ended()
+            if self.state == UP and self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
             self.pump_bulk()
             return
         fresh = self.state != UP
@@ -220,8 +229,6 @@ class Link(Traffic):
             if current:
                 self.sending.lane_ended()
             if self.state == UP:
-                if not self.bulks and self._timer is None:
-                    self._watch(self.settings.limit)
                 if channel.dialled:
                     self._dial_bulk()
                 self.pump_bulk()
@@ -315,6 +322,8 @@ class Link(Traffic):
             self.bulks[0].send([codec.pack([frames.CHUNK, item.id, offset, len(data)]), data], item.frozen)
         if (self.sending.all or self.incoming) and self.state == UP:
             self._dial_bulk()
+            if self._timer is None and self._lacks_bulk():
+                self._watch(self.settings.limit)
 
     def credited(self, channel: Channel, total: int) -> None:
         """Chunks of a lane arrived."""

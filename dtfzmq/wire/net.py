@@ -43,7 +43,11 @@ class Network:
     def listen(self, address: str, accept: Accept) -> Listener:
         """See transport.Transport."""
         outer = self._zmq.listen(address, accept)
-        return _Both(outer, self._inproc.listen(outer.address, accept))
+        try:
+            return _Both(outer, self._inproc.listen(outer.address, accept))
+        except BaseException:
+            outer.close()
+            raise
 
     def connect(self, address: str, kind: int, events: LaneEvents) -> Lane:
         """See transport.Transport."""

@@ -52,7 +52,6 @@ class Sending:
         self._lane_sent = 0
         self._lane_credited = 0
         self._last = 0
-        self.bytes_sent = 0
 
     def announce(self, step: int, key: str, data: Bytes, frozen: bool) -> Outgoing:
         """Keep a tensor's bytes until the receiver grants them."""
@@ -67,6 +66,11 @@ class Sending:
         if item is not None and not item.granted:
             item.granted = True
             self._turns.setdefault(item.step, collections.deque()).append(item)
+
+    @property
+    def granted(self) -> bool:
+        """True if anything waits to be sent in chunks, for its turn, for credit or for a lane."""
+        return bool(self._turns)
 
     def next_chunk(self) -> tuple[Outgoing, int, memoryview] | None:
         """The next chunk (tensor, offset, bytes), if there is one and credit for it; it is taken to be sent."""
@@ -84,7 +88,6 @@ class Sending:
         if queue:
             turns[step] = queue  # to the end: the other steps come first
         self._lane_sent += end - start
-        self.bytes_sent += end - start
         self._flying.append((item, end, self._lane_sent))
         return item, start, item.data[start:end]
 

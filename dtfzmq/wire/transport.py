@@ -71,7 +71,10 @@ class Transport(Protocol):
         """Bind `address`; `accept` is called for each connection that sends something. Raises errors.OpError."""
 
     def connect(self, address: str, kind: int, events: LaneEvents) -> Lane:
-        """Begin to connect; `events` hears of success or failure, also of an address that is malformed."""
+        """Begin to connect; `events` hears of success or failure, also of an address that is malformed.
+
+        Each number of a host gets the connect timeout of the settings.
+        """
 
     def close(self) -> None:
         """Give back what the transport holds; its lanes and listeners are closed before."""

@@ -42,11 +42,15 @@ class _Dealer(Watched):
 
     def __init__(self, lane: DealerLane, poller: ZmqPoller, settings: LinkSettings, number: str, port: int) -> None:
         self._lane = lane
-        super().__init__(poller, zmq.DEALER, settings)
-        self.sock.set(zmq.IPV6, int(":" in number))
-        self.sock.connect(addresses.endpoint(number, port))
         self.connected = False
         self.ready = False
+        super().__init__(poller, zmq.DEALER, settings)
+        try:
+            self.sock.set(zmq.IPV6, int(":" in number))
+            self.sock.connect(addresses.endpoint(number, port))
+        except BaseException:
+            self.shut(0)
+            raise
 
     def drain(self) -> int:
         """See zmqpoll.Source."""
@@ -97,6 +101,7 @@ class DealerLane(ZmqLane):
         self._port = 0
         self._dealer: _Dealer | None = None
         self._began = 0.0
+        self._timer: Any = None
 
     def begin(self) -> None:
         """Find the numbers of the host and try the first."""
@@ -128,11 +133,19 @@ class DealerLane(ZmqLane):
         if self.events is None:
             return
         number = self._numbers.pop(0)
+        settings = self._transport.settings
         self._began = self._loop.now()
         try:
-            self._dealer = _Dealer(self, self._transport.poller, self._transport.settings, number, self._port)
+            dealer = self._dealer = _Dealer(self, self._transport.poller, settings, number, self._port)
         except zmq.ZMQError as exc:
-            self.over(f"no socket: {exc}")
+            self.failed(f"cannot connect to {addresses.endpoint(number, self._port)}: {exc}", False)
+            return
+        # libzmq gives up in silence where it cannot make a socket, or make anything of the number.
+        self._timer = self._loop.call_later(2 * settings.connect_timeout, self._late, dealer)
+
+    def _late(self, dealer: _Dealer) -> None:
+        if self._dealer is dealer:
+            self.failed(self.unanswered(), False)
 
     def unanswered(self) -> str:
         """Why a connection did not come about: libzmq tells only that."""
@@ -145,6 +158,7 @@ class DealerLane(ZmqLane):
         """The handshake is through."""
         if self.events is not None:
             self._numbers = []
+            self._timer.cancel()
             self.events.on_open()
 
     def failed(self, reason: str, was_open: bool) -> None:
@@ -179,5 +193,7 @@ class DealerLane(ZmqLane):
 
     def _drop(self, linger: int) -> None:
         dealer, self._dealer = self._dealer, None
+        if self._timer is not None:
+            self._timer.cancel()
         if dealer is not None:
             dealer.shut(linger)

@@ -126,8 +126,12 @@ class Watched(abc.ABC):
     def __init__(self, poller: ZmqPoller, kind: int, settings: LinkSettings) -> None:
         self._poller = poller
         self.sock = context().socket(kind)
-        configure(self.sock, settings)
-        self.monitor = self.sock.get_monitor_socket(_EVENTS)
+        try:
+            configure(self.sock, settings)
+            self.monitor = self.sock.get_monitor_socket(_EVENTS)
+        except BaseException:
+            self.sock.close(0)
+            raise
         self._watch = _MonitorSource(self.monitor, self.on_event)
         self.fd: int = self.sock.get(zmq.FD)
         self._monitor_fd: int = self.monitor.get(zmq.FD)

@@ -17,7 +17,7 @@ from dtfzmq.base import errors
 from dtfzmq.wire import addresses
 from dtfzmq.wire.dial import REFUSED
 from dtfzmq.wire.settings import LinkSettings
-from dtfzmq.wire.transport import Accept, Lane, LaneEvents, hand_over
+from dtfzmq.wire.transport import BULK, Accept, Lane, LaneEvents, hand_over
 from tests.kit.simloop import HostLoop, SimLoop
 
 Watch = Callable[[str, str, Sequence[Any]], None]
@@ -184,6 +184,10 @@ class SimTransport:
         except errors.OpError as exc:
             self._host.loop.call_soon(end.over, exc.message)
             return end
+        if kind == BULK and not self._net.bulk:
+            self._net.counts["no bulk lane"] += 1
+            self._net.loop.call_later(self._net.delay(end, 0), self._host.loop.call_soon, end.over, REFUSED)
+            return end
         self._net.loop.call_later(self._net.delay(end, 0), self._net.join, end, name)
         return end
 
@@ -205,6 +209,8 @@ class SimNet:
         self.watchers: list[Watch] = []
         self.latency = 0.0005
         self.bandwidth = 1e9
+        #: Whether bulk lanes can be opened.
+        self.bulk = True
         self._cuts: set[frozenset[str]] = set()
         self._slow: dict[str, float] = {}
 

@@ -5,7 +5,8 @@ Commands, one a line: ``tasks N``, ``step N master=I edges=0>1:40,1>0:9000 [feed
 ``resume I``, ``cut I J``, ``heal I J``, ``end I J [KIND]`` (a lane's connection), ``goodbye I``, ``claim I PORT``
 (another process of task I), ``cluster N`` (what tasks started from now on believe), ``limit B`` (largest tensor),
 ``client J`` (a process without an address calls task J), ``reach I J K`` (I looks for J at K's address), ``shared B``
-(before ``tasks``: tensors from B bytes on go through shared memory), ``blind I`` (I may not map segments), ``settle``.
+(before ``tasks``: tensors from B bytes on go through shared memory), ``blind I`` (I may not map segments),
+``bulk on|off`` (whether bulk lanes can be opened), ``settle``.
 """
 
 from __future__ import annotations
@@ -210,6 +211,10 @@ class Trace:
 
     def _do_blind(self, index: str) -> None:
         self.world.blind.add(f"/job:t/replica:0/task:{index}")
+
+    def _do_bulk(self, way: str) -> None:
+        self.say(f"net     x bulk lanes can{'' if way == 'on' else 'not'} be opened")
+        self.world.net.bulk = way == "on"
 
     def _do_limit(self, size: str) -> None:
         for task in self.world.tasks.values():

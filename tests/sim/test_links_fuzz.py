@@ -18,7 +18,7 @@ from dtfzmq.base import errors
 from dtfzmq.wire import frames, segments
 from tests.kit.simworld import SETTINGS, World
 
-FAULTS = ("lane ended", "messages lost", "killed", "stopped", "cut", "slow")
+FAULTS = ("lane ended", "messages lost", "killed", "stopped", "cut", "slow", "no bulk lane")
 
 
 def scenario(seed: int) -> World:
@@ -71,7 +71,7 @@ def _begin(world: World, number: int) -> None:
 
 def _strike(world: World) -> None:
     rng, net = world.rng, world.net
-    kind = rng.choice(("lane", "lane", "lane", "lane", "lane", "kill", "stop", "cut", "slow"))
+    kind = rng.choice(("lane", "lane", "lane", "lane", "lane", "kill", "stop", "cut", "slow", "bulk"))
     name = rng.choice(world.names)
     task = world.tasks[name]
     if kind == "lane" and net.pairs():
@@ -86,9 +86,16 @@ def _strike(world: World) -> None:
         one, other = rng.sample(world.names, 2)
         net.cut(one, other)
         world.loop.call_later(rng.choice((0.3, 1.5, 4.0)), net.heal, one, other)
+    elif kind == "bulk":
+        net.bulk = False
+        world.loop.call_later(rng.choice((0.3, 3.0)), _open_bulk, world)
     elif kind == "slow":
         net.slow(name, 50.0)
         world.loop.call_later(1.0, net.slow, name, 1.0)
+
+
+def _open_bulk(world: World) -> None:
+    world.net.bulk = True
 
 
 def _restart(world: World, name: str) -> None:
@@ -97,6 +104,7 @@ def _restart(world: World, name: str) -> None:
 
 
 def _peace(world: World) -> None:
+    _open_bulk(world)
     for i, one in enumerate(world.names):
         _restart(world, one)
         world.net.slow(one, 1.0)

@@ -25,6 +25,7 @@ from dtfzmq.wire import net, zmqnet
 from dtfzmq.wire.endpoint import Endpoint, Quiet
 from dtfzmq.wire.messages import CancelStep
 from dtfzmq.wire.settings import LinkSettings
+from dtfzmq.wire.zmqpoll import ZmqPoller
 from tests.kit.peer import Answering, Count, CountMe, Echo, Forget, HoldInterpreter, PushMe, me
 
 TASK = "/job:ps/replica:0/task:0"
@@ -545,3 +546,28 @@ def test_steps_that_nobody_ends_are_remembered_within_bounds(client: Client, ser
     with client.loop.held():
         assert client.endpoint.statistics()["steps"] == 10
         assert link.steps == set(range(30, 40))
+
+
+@pytest.mark.slow
+def test_every_number_of_a_host_is_tried(server: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    port = int(server.endpoint.me.address.rpartition(":")[2])
+    silent = [f"127.0.0.{n}" for n in range(2, 8)]
+    held = [socket.create_server((number, port)) for number in silent]  # they accept, and say nothing
+    monkeypatch.setattr("dtfzmq.wire.addresses.quick", lambda host: [*silent, "::nowhere", "127.0.0.1"])
+    settings = LinkSettings(connect_timeout=0.2, ping_limit=0.1, limit=60.0, max_backoff=0.05)
+    client = Client(settings)
+    link = client.link(f"somewhere:{port}")
+    assert client.call(link, CountMe()).count == 1
+    client.close()
+    for each in held:
+        each.close()
+
+
+def test_attempts_that_cannot_begin_leave_no_socket(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dtfzmq.wire.addresses.quick", lambda host: ["no number"])
+    link, poller = client.link("somewhere:1"), client.loop.poller
+    assert isinstance(poller, ZmqPoller)
+    assert client.wait_for(lambda: link._diallers[0]._next > 5)
+    with client.loop.held():
+        assert not poller._sources
+        assert "cannot connect to tcp://no number:1: Invalid argument" in link.reason()
