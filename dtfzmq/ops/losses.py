@@ -112,8 +112,8 @@ def mean_squared_error(
 ) -> Tensor:  # fmt: skip
     """The mean of (predictions - labels) ** 2."""
     y, p = _pair(labels, predictions, "labels and predictions")
-    with p.graph.name_scope(scope or "mean_squared_error"):
-        return compute_weighted_loss(raw.SquaredDifference(p, y), weights, None, loss_collection, reduction)
+    with p.graph.name_scope(scope or "mean_squared_error") as scope:
+        return compute_weighted_loss(raw.SquaredDifference(p, y), weights, scope, loss_collection, reduction)
 
 
 def absolute_difference(
@@ -122,8 +122,8 @@ def absolute_difference(
 ) -> Tensor:  # fmt: skip
     """The mean of |predictions - labels|."""
     y, p = _pair(labels, predictions, "labels and predictions")
-    with p.graph.name_scope(scope or "absolute_difference"):
-        return compute_weighted_loss(raw.Abs(p - y), weights, None, loss_collection, reduction)
+    with p.graph.name_scope(scope or "absolute_difference") as scope:
+        return compute_weighted_loss(raw.Abs(p - y), weights, scope, loss_collection, reduction)
 
 
 def log_loss(
@@ -132,9 +132,9 @@ def log_loss(
 ) -> Tensor:  # fmt: skip
     """The mean cross-entropy of probabilities against 0/1 labels."""
     y, p = _pair(labels, predictions, "labels and predictions")
-    with p.graph.name_scope(scope or "log_loss"):
+    with p.graph.name_scope(scope or "log_loss") as scope:
         losses = -(y * raw.Log(p + epsilon)) - (1 - y) * raw.Log(1 - p + epsilon)
-        return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+        return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
 def hinge_loss(
@@ -143,8 +143,8 @@ def hinge_loss(
 ) -> Tensor:  # fmt: skip
     """The mean of max(0, 1 - (2 * labels - 1) * logits)."""
     y, x = _pair(labels, logits, "labels and logits")
-    with x.graph.name_scope(scope or "hinge_loss"):
-        return compute_weighted_loss(raw.Relu(1 - (2 * y - 1) * x), weights, None, loss_collection, reduction)
+    with x.graph.name_scope(scope or "hinge_loss") as scope:
+        return compute_weighted_loss(raw.Relu(1 - (2 * y - 1) * x), weights, scope, loss_collection, reduction)
 
 
 def huber_loss(
@@ -153,11 +153,11 @@ def huber_loss(
 ) -> Tensor:  # fmt: skip
     """The mean of a loss that is quadratic up to `delta` and linear beyond."""
     y, p = _pair(labels, predictions, "labels and predictions")
-    with p.graph.name_scope(scope or "huber_loss"):
+    with p.graph.name_scope(scope or "huber_loss") as scope:
         away = raw.Abs(p - y)
         near = raw.Minimum(away, delta)
         losses = 0.5 * near * near + delta * (away - near)
-        return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+        return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
 def softmax_cross_entropy(
@@ -167,12 +167,12 @@ def softmax_cross_entropy(
     """The mean cross-entropy of softmax(logits) against one-hot labels, which may be smoothed toward the uniform."""
     logits = convert_to_tensor(logits)
     y, x = _pair(onehot_labels, logits, "onehot_labels and logits", logits.dtype.base_dtype)
-    with x.graph.name_scope(scope or "softmax_cross_entropy_loss"):
+    with x.graph.name_scope(scope or "softmax_cross_entropy_loss") as scope:
         if label_smoothing > 0:
             classes = raw.Cast(raw.Shape(y)[1], DstT=x.dtype.base_dtype)
             y = y * (1 - label_smoothing) + label_smoothing / classes
         losses = nn.softmax_cross_entropy_with_logits_v2(labels=raw.StopGradient(y), logits=x)
-        return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+        return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
 def sparse_softmax_cross_entropy(
@@ -181,14 +181,14 @@ def sparse_softmax_cross_entropy(
 ) -> Tensor:  # fmt: skip
     """The mean cross-entropy of softmax(logits) against class numbers; a last axis of size 1 of labels is dropped."""
     x, y = convert_to_tensor(logits), convert_to_tensor(labels)
-    with x.graph.name_scope(scope or "sparse_softmax_cross_entropy_loss"):
+    with x.graph.name_scope(scope or "sparse_softmax_cross_entropy_loss") as scope:
         if y.shape.ndims is not None and y.shape.ndims == x.shape.ndims:
             y = raw.Squeeze(y, squeeze_dims=[-1])
         weights = convert_to_tensor(weights)
         if y.shape.ndims and weights.shape.ndims == y.shape.ndims + 1:
             weights = raw.Squeeze(weights, squeeze_dims=[-1])
         losses = nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=x)
-        return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+        return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
 def sigmoid_cross_entropy(
@@ -198,11 +198,11 @@ def sigmoid_cross_entropy(
     """The mean cross-entropy of sigmoid(logits) against labels in [0, 1]."""
     logits = convert_to_tensor(logits)
     y, x = _pair(multi_class_labels, logits, "multi_class_labels and logits", logits.dtype.base_dtype)
-    with x.graph.name_scope(scope or "sigmoid_cross_entropy_loss"):
+    with x.graph.name_scope(scope or "sigmoid_cross_entropy_loss") as scope:
         if label_smoothing > 0:
             y = y * (1 - label_smoothing) + 0.5 * label_smoothing
         losses = nn.sigmoid_cross_entropy_with_logits(labels=y, logits=x)
-        return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+        return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
 def cosine_distance(
@@ -214,9 +214,9 @@ def cosine_distance(
     if axis is None:
         raise ValueError("You must specify 'axis'.")
     y, p = _pair(labels, predictions, "labels and predictions")
-    with p.graph.name_scope(scope or "cosine_distance_loss"):
+    with p.graph.name_scope(scope or "cosine_distance_loss") as scope:
         losses = 1 - raw.Sum(p * y, np.array([axis], np.int32), keep_dims=True)
-        return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+        return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
 def mean_pairwise_squared_error(
@@ -227,7 +227,7 @@ def mean_pairwise_squared_error(
     Raises ValueError for weights that are not a scalar nor broadcast to `labels`.
     """
     y, p = _pair(labels, predictions, "labels and predictions")
-    with p.graph.name_scope(scope or "mean_pairwise_squared_error"):
+    with p.graph.name_scope(scope or "mean_pairwise_squared_error") as scope:
         w = cast(weights, dtypes.float32)
         if None not in (w.shape.ndims, y.shape.ndims) and w.shape.ndims not in (0, y.shape.ndims):
             raise ValueError(
@@ -241,6 +241,6 @@ def mean_pairwise_squared_error(
         squares = _ratio(raw.Sum(raw.Square(away), axes, keep_dims=True), fewer)
         crossed = _ratio(raw.Square(raw.Sum(away, axes, keep_dims=True)), raw.Maximum(count * (count - 1), 0.0))
         loss = reduce_sum((2.0 * squares - 2.0 * crossed) * w)
-        loss = raw.Select(raw.Greater(reduce_sum(count), 0.0), loss, raw.ZerosLike(loss))
+        loss = raw.Select(raw.Greater(reduce_sum(count), 0.0), loss, raw.ZerosLike(loss), name="value")
         add_loss(loss, loss_collection)
         return loss
