@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+import traceback
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -60,6 +61,23 @@ def convert_to_tensor_value(value: Any, label: str) -> np.ndarray:
     return out.reshape(array.shape)
 
 
+# What TensorFlow makes of a function's exceptions; all others become UnknownError.
+_CLASSES: tuple[tuple[type[Exception], type[errors.OpError]], ...] = (
+    (StopIteration, errors.OutOfRangeError),
+    (MemoryError, errors.ResourceExhaustedError),
+    (NotImplementedError, errors.UnimplementedError),
+    (TypeError, errors.InvalidArgumentError),
+    (ValueError, errors.InvalidArgumentError),
+)
+
+
+def _raised(error: Exception, label: str) -> errors.OpError:
+    """A function's exception as the error of its step, with the function's own lines of the traceback."""
+    kind = next((ours for theirs, ours in _CLASSES if isinstance(error, theirs)), errors.UnknownError)
+    told = "".join(traceback.format_tb(error.__traceback__)[1:])  # without the line that calls it
+    return kind(None, None, f"{type(error).__name__}: {error}, raised in py_func '{label}':\n{told}".rstrip(":\n"))
+
+
 def _kernel(node: Any, env: Any) -> Callable[..., Any]:
     token, label, wanted = node.attrs["token"], node.attrs["function"], node.attrs["Tout"]
     fn = _functions.get(token)
@@ -73,8 +91,10 @@ def _kernel(node: Any, env: Any) -> Callable[..., Any]:
     def call(*inputs: np.ndarray) -> Any:
         try:
             returned = fn(*(np.array(x) if isinstance(x, np.ndarray) and x.ndim else x[()] for x in inputs))
-        except StopIteration as error:
-            raise errors.OutOfRangeError(None, None, f"StopIteration: {error}") from error
+        except errors.OpError:
+            raise
+        except Exception as error:
+            raise _raised(error, label) from error
         values = list(returned) if isinstance(returned, (list, tuple)) else [returned]
         if not wanted:
             return None

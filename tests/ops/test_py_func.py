@@ -54,7 +54,12 @@ def test_an_input_may_be_written_to():
         (lambda x: (x, x), errors.InvalidArgumentError, "returns 2 values, but expects to see 1 values"),
         (lambda x: object(), errors.InvalidArgumentError, "returned a object"),
         (lambda x: next(iter(())), errors.OutOfRangeError, "StopIteration"),
-        (lambda x: int("x"), errors.InvalidArgumentError, "invalid literal"),
+        (lambda x: int("x"), errors.InvalidArgumentError, "ValueError: invalid literal"),
+        (lambda x: 1 // 0, errors.UnknownError, r"ZeroDivisionError: .*, raised in py_func(.|\n)*test_py_func.py"),
+        (lambda x: [][1], errors.UnknownError, "IndexError: list index"),
+        (lambda x: {}[1], errors.UnknownError, "KeyError: 1"),
+        (lambda x: (_ for _ in ()).throw(NotImplementedError("later")), errors.UnimplementedError, "later"),
+        (lambda x: (_ for _ in ()).throw(errors.AbortedError(None, None, "own")), errors.AbortedError, "own"),
     ],
 )
 def test_what_goes_wrong_is_told(fn, error, text):
