@@ -288,7 +288,7 @@ class TensorShape:
         return f"({inner},)" if len(self.dims_or_none) == 1 else f"({inner})"
 
     def __repr__(self) -> str:
-        return f"TensorShape({None if self.dims_or_none is None else list(self.dims_or_none)})"
+        return f"TensorShape({None if self.dims_or_none is None else [Dimension(d) for d in self.dims_or_none]})"
 
 
 UNKNOWN = TensorShape(None)

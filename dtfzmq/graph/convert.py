@@ -238,7 +238,7 @@ def _shape_to_tensor(
     value: TensorShape, dtype: DType | None = None, name: str | None = None, as_ref: bool = False
 ) -> Any:
     if not value.is_fully_defined():
-        raise ValueError(f"Cannot convert a partially known TensorShape to a Tensor: {value}")
+        raise ValueError(f"Cannot convert a partially known TensorShape {value} to a Tensor.")
     return constant(np.array(value.as_list(), np.int32), dtype or dtypes.int32, name=name)
 
 

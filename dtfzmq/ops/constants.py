@@ -194,7 +194,7 @@ def _sizes(shape: Any) -> tuple[int, ...] | Tensor:
             return shape
         return tuple(int(d) for d in np.atleast_1d(known))
     if isinstance(shape, TensorShape):
-        return tuple(int(d) for d in shape)
+        return tuple(int(d) for d in shape) if shape.is_fully_defined() else convert_to_tensor(shape)
     if isinstance(shape, (int, np.integer)):
         return (int(shape),)
     try:

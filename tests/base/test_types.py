@@ -82,3 +82,9 @@ def test_dimensions_compute_and_compare_like_tensorflows() -> None:
     assert str(TensorShape([None, 2])) == "(?, 2)" and str(TensorShape(None)) == "<unknown>"
     with pytest.raises(ValueError, match="as_list"):
         TensorShape(None).as_list()
+
+
+def test_a_shape_shows_itself_as_in_tensorflow() -> None:
+    assert repr(TensorShape([None, 3])) == "TensorShape([Dimension(None), Dimension(3)])"
+    assert repr(TensorShape(None)) == "TensorShape(None)"
+    assert str(TensorShape([None, 3])) == "(?, 3)"

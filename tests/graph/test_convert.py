@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dtfzmq.base import dtypes
+from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.convert import constant, convert_to_tensor, make_array
 from dtfzmq.graph.graph import Graph
 
@@ -82,3 +83,8 @@ def test_a_tensor_is_passed_through_and_its_type_checked() -> None:
             convert_to_tensor(c, "int32")
         assert convert_to_tensor(1, preferred_dtype="float32").dtype is dtypes.float32
         assert convert_to_tensor("x", preferred_dtype="float32").dtype is dtypes.string
+
+
+def test_a_partly_known_shape_is_no_tensor() -> None:
+    with Graph().as_default(), pytest.raises(ValueError, match=r"partially known TensorShape \(\?, 3\)"):
+        convert_to_tensor(TensorShape([None, 3]))

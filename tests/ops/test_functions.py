@@ -216,3 +216,8 @@ def test_nest():
         nest.assert_same_structure([1, 2], [1])
     with pytest.raises(TypeError, match="sequence type"):
         nest.assert_same_structure([1], (1,))
+
+
+def test_zeros_of_a_partly_known_shape_are_refused():
+    with tf.Graph().as_default(), pytest.raises(ValueError, match=r"partially known TensorShape \(\?, 3\)"):
+        tf.zeros(tf.TensorShape([None, 3]))
