@@ -70,8 +70,15 @@ class Master:
         session.step_over = lambda step: self.step_over(session, step)
         planning.prepare(self, session)
 
+        given_up: list[bool] = []
+        if link is not None:
+            reply.on_cancel = lambda: given_up.append(True)
+
         def add(nodes: list[Node]) -> None:
             session.extend(nodes)
+            if given_up or self.stopped:  # nobody would ever close it
+                reply.fail(self._gone())
+                return
             self.sessions[handle] = session
             reply(m.SessionCreated(handle, 0))
 

@@ -214,6 +214,9 @@ class Planning:
 
     def _register(self, cut: list[tuple[Part, Any, list[Any]]]) -> None:
         session, peers = self.session, self.master.peers
+        if session.closed:  # what is registered now would be forgotten by nobody
+            self._fail(errors.CancelledError(None, None, "The session was closed."))
+            return
         left = [len(cut)]
         failure: list[errors.OpError] = []
         self.silent = {part.task for part, _, _ in cut}

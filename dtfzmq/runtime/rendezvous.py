@@ -353,9 +353,12 @@ class Rendezvous:
             if now - parked.since < self._settings.park_age:
                 break
             self._evict(step, "the step did not begin in time")
-        for step, (when, _) in list(self._tombs.items()):
+        expired = []
+        for step, (when, _) in self._tombs.items():
             if now - when < self._settings.tombstone_age:
                 break
+            expired.append(step)
+        for step in expired:
             del self._tombs[step]
         if self._parked or self._tombs:
             self._tick()

@@ -178,13 +178,21 @@ class Sender(abc.ABC):
             deadline = head[4]
             head[4] = 0.0 if deadline is None else max(1e-3, deadline - self.loop.now())
         transfers: list[int] = []
+        try:
+            return self._write_body(item, head, reference, transfers)
+        except BaseException:
+            for transfer in transfers:
+                self.sending.drop(transfer)
+            raise
+
+    def _write_body(self, item: Message, head: list[Any], reference: bool, transfers: list[int]) -> list[Any]:
         writer = codec.TensorWriter(
             reference,
             None if reference else lambda array: self._announce_within(array, item.frozen, transfers),
             self.settings.inline_limit,
             copy=reference and not item.frozen,
         )
-        plain = codec.body(body, writer)
+        plain = codec.body(item.body, writer)
         head.append(plain)
         if item.rider is not None:
             within = codec.TensorWriter(False)

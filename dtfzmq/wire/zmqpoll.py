@@ -7,11 +7,14 @@ every socket that was used is looked at again before the next wait.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import select
 from typing import Protocol
 
 from dtfzmq.wire.inproc import Hub
+
+_log = logging.getLogger("dtfzmq")
 
 NONE, SOME, MORE = 0, 1, 2
 
@@ -56,13 +59,21 @@ class ZmqPoller:
         """A socket was sent on: what came meanwhile would not be announced."""
         self._used[source] = None
 
+    def _drained(self, source: Source) -> int:
+        """`drain`, but an error is one source's: the others are looked at all the same, and so is the rest there."""
+        try:
+            return source.drain()
+        except Exception:
+            _log.exception("what came on a socket met an error")
+            return MORE
+
     def poll(self, timeout: float | None) -> None:
         """See Poller."""
         used = self._used
         if used:
             self._used = {}
             for source in used:
-                state = source.drain()
+                state = self._drained(source)
                 if state != NONE:
                     # What was dispatched may have made calls ready: the loop runs them before it waits.
                     timeout = 0.0
@@ -73,7 +84,7 @@ class ZmqPoller:
         for fd, _ in self._epoll.poll(-1 if timeout is None else timeout):
             found = self._sources.get(fd)
             if found is not None:
-                if found.drain() == MORE:
+                if self._drained(found) == MORE:
                     self._used[found] = None
             elif fd == self._wake_in:
                 with contextlib.suppress(BlockingIOError):

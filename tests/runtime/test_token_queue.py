@@ -196,3 +196,15 @@ def test_nobody_looks_where_nobody_waits() -> None:
     queue.enqueue_many(step, (np.array([1], np.int64),), Done())
     loop.move(queue.slow_s)
     assert not loop.due
+
+
+def test_what_a_failed_dequeue_had_is_there_for_the_next() -> None:
+    queue = tokens(2)
+    give(queue, "w0", 5, 5, 7)
+    for member in ("w0", "w1"):
+        assert take(queue, member).values == [5]
+    many = Done()
+    queue.dequeue_many(Step("w0"), 2, many)
+    queue.lost("w1", "gone")
+    assert many.errors and queue.size() == 1
+    assert take(queue, "w0").values == [7]

@@ -25,7 +25,7 @@ from dtfzmq.wire import net, zmqnet
 from dtfzmq.wire.endpoint import Endpoint, Quiet
 from dtfzmq.wire.messages import CancelStep
 from dtfzmq.wire.settings import LinkSettings
-from dtfzmq.wire.zmqpoll import ZmqPoller
+from dtfzmq.wire.zmqpoll import NONE, SOME, ZmqPoller
 from tests.kit.peer import Answering, Count, CountMe, Echo, Forget, HoldInterpreter, PushMe, me
 
 TASK = "/job:ps/replica:0/task:0"
@@ -571,3 +571,35 @@ def test_attempts_that_cannot_begin_leave_no_socket(client: Client, monkeypatch:
     with client.loop.held():
         assert not poller._sources
         assert "cannot connect to tcp://no number:1: Invalid argument" in link.reason()
+
+
+def test_what_cannot_be_sent_leaves_nothing_of_what_was_announced_with_it(client: Client, server: Client) -> None:
+    link = client.link(server.endpoint.me.address)
+    client.call(link, CountMe())
+    with pytest.raises(errors.InvalidArgumentError, match="cannot be sent"):
+        client.call(link, Echo(1, [np.zeros(1 << 20), np.array([None], object)]))
+    with client.loop.held():
+        assert link.statistics().outgoing == 0 and not link.calls
+    assert client.call(link, Echo(2, [np.zeros(1 << 20)])).number == 2
+
+
+def test_an_error_of_one_source_is_not_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    class Source:
+        def __init__(self, *results: Any) -> None:
+            self.results = list(results)
+
+        def drain(self) -> int:
+            result = self.results.pop(0) if self.results else NONE
+            if isinstance(result, Exception):
+                raise result
+            return int(result)
+
+    poller = ZmqPoller()
+    troubled, other = Source(RuntimeError("odd"), SOME), Source(SOME)
+    poller.touch(troubled)
+    poller.touch(other)
+    poller.poll(0.0)
+    assert not other.results and "met an error" in caplog.text
+    poller.poll(0.0)
+    assert not troubled.results, "what else came there is looked at"
+    poller.close()

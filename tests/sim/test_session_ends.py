@@ -1,0 +1,67 @@
+"""Sessions that are closed, or whose client is gone, while their master is at work for them leave nothing behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import dtfzmq as tf
+from tests.kit.simcluster import SimCluster
+
+PS = "/job:ps/replica:0/task:0"
+WORKER = "/job:worker/replica:0/task:0"
+
+
+@pytest.fixture
+def cluster() -> SimCluster:
+    return SimCluster(5, {"ps": 1, "worker": 1})
+
+
+def small() -> tuple[tf.Graph, Any]:
+    graph = tf.Graph()
+    with graph.as_default(), tf.device(PS):
+        return graph, tf.constant(2.0) * tf.placeholder_with_default(3.0, [])
+
+
+def test_a_step_that_is_planned_when_its_session_closes_is_registered_nowhere(cluster: SimCluster) -> None:
+    graph, fetch = small()
+    session = cluster.session(WORKER, graph)
+    answers: list[Any] = []
+    session.open(lambda reply, error: answers.append(error))
+    cluster.loop.run(0.5)
+    cluster.net.slow(PS, 100.0)  # meeting it takes longer than the session lasts
+    session.run([fetch], lambda values, error: answers.append(error))
+    cluster.loop.run(0.01)
+    session.close(lambda reply, error: answers.append(error))
+    cluster.loop.run(10.0)
+    cancelled, closed = sorted(answers[1:], key=lambda error: error is None)
+    assert isinstance(cancelled, tf.errors.CancelledError) and closed is None
+    for server in cluster.servers.values():
+        assert not server.core.worker.sessions and not server.core.master.sessions
+        assert not server.leftovers()
+
+
+@pytest.mark.parametrize("how", ["killed", "given up"])
+def test_a_session_that_nobody_waits_for_is_not_kept(cluster: SimCluster, how: str) -> None:
+    graph = tf.Graph()
+    with graph.as_default(), tf.device(WORKER):
+        for _ in range(1200):  # so many are decoded off the baton
+            tf.no_op()
+    session = cluster.session(WORKER, graph)
+    master = cluster.servers[WORKER].core.master
+    decoding: list[Any] = []
+    master.runner.submit = decoding.append  # type: ignore[assignment]  # kept until the client is gone
+    session.open(lambda reply, error: None)
+    cluster.loop.run(0.5)
+    assert len(decoding) == 1 and not master.sessions
+    if how == "killed":
+        cluster.net.kill(session.host)
+    else:
+        for link in session.endpoint.links():
+            for call in list(link.calls.values()):
+                call.cancel()
+    cluster.loop.run(5.0)
+    decoding[0]()
+    cluster.loop.run(1.0)
+    assert not master.sessions
