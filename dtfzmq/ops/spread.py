@@ -7,12 +7,20 @@ from itertools import product
 from math import gcd
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from dtfzmq.ops import scratch
 from dtfzmq.ops.windows import Axis
 
 Array = Any
+_WIDE = 32  # bytes
+
+
+def _pixels(x: Array) -> Array:
+    """A view with one element for all channels where these are many bytes: numpy copies it faster than short runs."""
+    size = x.shape[-1] * x.itemsize
+    return x.view(f"V{size}")[..., 0] if size >= _WIDE else x
 
 
 class Taps(NamedTuple):
@@ -43,12 +51,13 @@ class Spread:
         self.flat = self.array.reshape((*self.array.shape[: len(axes)], -1))
         # How far apart in `flat` two elements that follow each other along an axis are.
         self.steps = [step // self.array.itemsize for step in self.array.strides[len(axes) + 1 : -1]]
+        self.parts = list(self._parts(_pixels(self.array)))
 
     def clear(self) -> None:
         """Zeros everywhere."""
         self.array[...] = 0
 
-    def _parts(self) -> Iterator[tuple[Array, tuple[slice, ...]]]:
+    def _parts(self, array: Array) -> Iterator[tuple[Array, tuple[slice, ...]]]:
         """Each array without its padding, and what slice of an input it is."""
         for remainders in product(*(range(a.stride) for a in self.axes)):
             own, theirs = [slice(None)], [slice(None)]
@@ -57,17 +66,19 @@ class Spread:
                 number = (first + a.before) // a.stride
                 theirs.append(slice(first, None, a.stride))
                 own.append(slice(number, number + max(0, -(-(a.size - first) // a.stride))))
-            yield self.array[remainders][tuple(own)], tuple(theirs)
+            yield array[remainders][tuple(own)], tuple(theirs)
 
     def put(self, x: Array) -> None:
-        """Take in entries, at most `count`."""
-        for own, theirs in self._parts():
-            own[: len(x)] = x[theirs]
+        """Take in entries of the same type, at most `count`."""
+        x = _pixels(x)
+        for own, theirs in self.parts:
+            np.copyto(own[: len(x)], x[theirs])
 
     def take(self, out: Array) -> None:
-        """Hand out entries, without padding."""
-        for own, theirs in self._parts():
-            out[theirs] = own[: len(out)]
+        """Hand out entries of the same type, without padding."""
+        out = _pixels(out)
+        for own, theirs in self.parts:
+            np.copyto(out[theirs], own[: len(out)])
 
     def at(self, place: Sequence[int], count: int) -> Array:
         """What the windows' one offset meets in the first `count` entries: a view [count, places..., channels]."""
@@ -119,5 +130,3 @@ class Spread:
                     ),
                     tuple(offsets),
                 )  # fmt: skip
-
-

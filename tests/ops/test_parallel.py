@@ -66,7 +66,7 @@ def test_convolutions_are_the_same_in_parts(helpers, monkeypatch):
 
 
 def test_depthwise_convolutions_and_pooling_are_the_same_in_parts(helpers, monkeypatch):
-    for module in (depthwise_kernels, pool_grid, pool_kernels):
+    for module in (depthwise_kernels, pool_kernels):
         monkeypatch.setattr(module, "split", lambda size, work, fn: parallel.split(size, 1e9, fn))
     for module in (depthwise_kernels, pool_grid):
         monkeypatch.setattr(module, "_BLOCK", 1000)  # an entry or two
