@@ -9,6 +9,9 @@ import re
 import traceback
 from typing import Any
 
+# A text of an error that travels has so many characters at most.
+_LONGEST = 64 * 1024
+
 OK = 0
 CANCELLED = 1
 UNKNOWN = 2
@@ -218,15 +221,22 @@ def wrap(exc: BaseException, where: str = "") -> OpError:
 
 
 def to_wire(error: OpError) -> dict[str, Any]:
-    """Plain data of an error: code, text, node, origin, derived, remote traceback."""
+    """Plain data of an error: code, text, node, origin, derived, remote traceback. What is too long is cut."""
     return {
         "code": error.error_code,
-        "text": error.message,
+        "text": _cut(error.message),
         "node": error.node,
         "origin": error.origin,
         "derived": error.derived,
-        "traceback": error.remote_traceback,
+        "traceback": _cut(error.remote_traceback),
     }
+
+
+def _cut(text: str) -> str:
+    """The beginning and the end of a text that is too long to travel."""
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[: _LONGEST // 2]}\n[... {len(text) - _LONGEST} characters ...]\n{text[-_LONGEST // 2 :]}"
 
 
 def from_wire(data: dict[str, Any]) -> OpError:

@@ -20,7 +20,7 @@ from dtfzmq.wire import tensors
 from dtfzmq.wire.message import WireError, layout_named, layout_of, plain
 
 Array = tensors.Array
-Announce = Callable[[Array], "list[Any] | None"]
+Announce = Callable[[Array, int], "list[Any] | None"]
 # A header of so many bytes for each makes about one list.
 _BYTES_PER_PART = 32
 _LONG = collecting.LARGE * _BYTES_PER_PART
@@ -63,15 +63,22 @@ def unpack(frame: Any) -> list[Any]:
 
 
 class TensorWriter:
-    """Collects the tensors of one message; `announce` takes those above `limit` that are not to travel with it."""
+    """Collects the tensors of one message.
 
-    __slots__ = ("_announce", "_copy", "_limit", "_parts", "_reference", "_room")
+    ``announce(array, limit)`` takes those that are not to travel with it, since they have more than `limit` bytes, or
+    the message would have more than `most`; it returns None for strings that turn out to be smaller.
+    """
 
-    def __init__(self, reference: bool, announce: Announce | None = None, limit: int = 0, copy: bool = False) -> None:
+    __slots__ = ("_announce", "_copy", "_left", "_limit", "_parts", "_reference", "_room")
+
+    def __init__(
+        self, reference: bool, announce: Announce | None = None, limit: int = 0, most: int = 0, copy: bool = False
+    ) -> None:
         self._reference = reference
         self._copy = copy
         self._announce = announce
         self._limit = limit
+        self._left = most
         self._parts: list[Any] = []
         self._room = IN_HEADER
 
@@ -85,11 +92,14 @@ class TensorWriter:
             frozen.flags.writeable = False
             self._parts.append(frozen)
             return len(self._parts)
-        if self._announce is not None and (array.nbytes > self._limit or array.dtype.hasobject):
-            announced = self._announce(array)
-            if announced is not None:
-                return announced
+        if self._announce is not None:
+            limit = min(self._limit, self._left)
+            if array.nbytes > limit or array.dtype.hasobject:
+                announced = self._announce(array, limit)
+                if announced is not None:
+                    return announced
         descriptor, data = tensors.encode(array)
+        self._left -= len(data)
         if len(data) <= self._room:
             self._room -= len(data)
             descriptor[2] = data

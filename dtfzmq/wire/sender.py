@@ -99,12 +99,13 @@ class Sender(abc.ABC):
         for key, value in items:
             array = tensors.normal(value)
             size = array.nbytes if not array.dtype.hasobject else 0
-            may_be_large = not reference and (size > self.settings.inline_limit or array.dtype.hasobject)
-            if may_be_large and self._large(step, key, array):
-                continue
+            if not reference and (size > self.settings.inline_limit or array.dtype.hasobject):
+                size = self._unless_large(step, key, array)
+                if size < 0:
+                    continue
             keys.append(key)
             values.append(array)
-            room -= size
+            room -= size + len(key)
             if room <= 0:
                 self._post_push(step, keys, values)
                 keys, values, room = [], [], self.settings.batch
@@ -121,15 +122,17 @@ class Sender(abc.ABC):
         if dropped and self.error is None:
             self.post_plain(frames.REVOKE, [item.id for item in dropped])
 
-    def _large(self, step: int, key: str, array: Array) -> bool:
-        """Announce a tensor if it is above the limit; strings are measured by writing them."""
+    def _unless_large(self, step: int, key: str, array: Array) -> int:
+        """Announce a tensor if it is above the limit, else its bytes; strings are measured by writing them. Below 0: it
+        was announced.
+        """
         descriptor, data = tensors.flat_bytes(array)
         if data.size <= self.settings.inline_limit:
-            return False
+            return data.size
         item = self.sending.announce(step, key, data, True)
         shared = self.endpoint.lends and data.size >= self.settings.shared_limit
         self.post(Message(frames.ANNOUNCE, (item.id, step, key, descriptor, shared), None, step))
-        return True
+        return -1
 
     def _post_push(self, step: int, keys: list[str], values: list[Any]) -> None:
         nbytes = sum(v.nbytes for v in values)
@@ -173,23 +176,34 @@ class Sender(abc.ABC):
         if kind == frames.PUSH:
             writer = codec.TensorWriter(reference)
             head.append([writer.add(v) for v in body])
-            return writer.frames(head)
+            return self._fitting(writer.frames(head), reference)
         if kind == frames.REQUEST:
             deadline = head[4]
             head[4] = 0.0 if deadline is None else max(1e-3, deadline - self.loop.now())
         transfers: list[int] = []
         try:
-            return self._write_body(item, head, reference, transfers)
+            return self._fitting(self._write_body(item, head, reference, transfers), reference)
         except BaseException:
             for transfer in transfers:
                 self.sending.drop(transfer)
             raise
 
+    def _fitting(self, made: list[Any], reference: bool) -> list[Any]:
+        """Frames that libzmq takes, or ResourceExhaustedError: the peer would end each lane on which they came."""
+        most = self.settings.max_frame
+        if not reference and (len(made[0]) > most or len(made) > 1 and len(made[1]) > most):
+            sizes = " and ".join(str(len(frame)) for frame in made)
+            raise errors.ResourceExhaustedError(
+                None, None, f"{self.route()}: a message of {sizes} bytes is above the limit of {most} for a frame."
+            )
+        return made
+
     def _write_body(self, item: Message, head: list[Any], reference: bool, transfers: list[int]) -> list[Any]:
         writer = codec.TensorWriter(
             reference,
-            None if reference else lambda array: self._announce_within(array, item.frozen, transfers),
+            None if reference else lambda array, limit: self._announce_within(array, limit, item.frozen, transfers),
             self.settings.inline_limit,
+            self.settings.control_window,
             copy=reference and not item.frozen,
         )
         plain = codec.body(item.body, writer)
@@ -218,10 +232,13 @@ class Sender(abc.ABC):
                 call.transfers = transfers
         return made
 
-    def _announce_within(self, array: Array, frozen: bool, transfers: list[int]) -> list[Any] | None:
-        """Announce a large tensor of a message: its descriptor, with the number of the transfer. None: it is small."""
+    def _announce_within(self, array: Array, limit: int, frozen: bool, transfers: list[int]) -> list[Any] | None:
+        """Announce a tensor of a message that has more than `limit` bytes, else None.
+
+        Returns its descriptor, with the number of the transfer.
+        """
         descriptor, data = tensors.flat_bytes(array)
-        if data.size <= self.settings.inline_limit:
+        if data.size <= limit:
             return None
         item = self.sending.announce(0, "", data, frozen)
         transfers.append(item.id)

@@ -43,3 +43,12 @@ def test_python_errors_get_the_class_that_their_kind_suggests() -> None:
 def test_errors_can_be_copied_between_python_processes() -> None:
     error = pickle.loads(pickle.dumps(errors.make(errors.ABORTED, "t", origin="o")))
     assert isinstance(error, errors.AbortedError) and error.origin == "o"
+
+
+def test_a_text_that_is_too_long_to_travel_is_cut_in_the_middle() -> None:
+    error = errors.UnknownError(None, None, "begin" + "x" * 30_000_000 + "end")
+    back = errors.from_wire(errors.to_wire(error))
+    assert back.message.startswith("begin") and back.message.endswith("end")
+    assert len(back.message) < 70_000 and "29934472 characters" in back.message
+    short = errors.UnknownError(None, None, "y" * 65_536)
+    assert errors.from_wire(errors.to_wire(short)).message == short.message

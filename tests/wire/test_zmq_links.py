@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import os
 import random
@@ -571,6 +572,28 @@ def test_attempts_that_cannot_begin_leave_no_socket(client: Client, monkeypatch:
     with client.loop.held():
         assert not poller._sources
         assert "cannot connect to tcp://no number:1: Invalid argument" in link.reason()
+
+
+def test_many_small_tensors_of_one_message_are_not_one_large_frame(client: Client, server: Client) -> None:
+    link = client.link(server.endpoint.me.address)
+    count = 2 * PATIENT.max_frame // (60 * 1024)
+    sent = [np.full(60 * 1024, i % 251, np.uint8) for i in range(count)]
+    texts = [np.array([bytes([i % 251]) * 60_000], object) for i in range(count)]
+    back = client.call(link, Echo(1, [*sent, *texts])).tensors
+    assert all(np.array_equal(a, b) for a, b in zip([*sent, *texts], back))
+    with client.loop.held():
+        link.push(1, [(f"key {i}", value) for i, value in enumerate([*texts, *[np.zeros(0)] * 300_000])])
+    assert client.call(link, CountMe()).count == 1
+    assert link.statistics().repeats_out == 0 and not client.lost
+
+
+def test_a_frame_above_the_limit_is_the_callers_error(server: Client) -> None:
+    client = Client(dataclasses.replace(PATIENT, max_frame=10_000))
+    link = client.link(server.endpoint.me.address)
+    with pytest.raises(errors.ResourceExhaustedError, match="and 50000 bytes is above the limit of 10000"):
+        client.call(link, Echo(1, [np.zeros(50_000, np.uint8)]))
+    assert client.call(link, CountMe()).count == 1
+    client.close()
 
 
 def test_what_cannot_be_sent_leaves_nothing_of_what_was_announced_with_it(client: Client, server: Client) -> None:
