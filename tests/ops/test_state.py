@@ -50,7 +50,10 @@ def build(definition: OpDef, sample: Sample) -> tuple[Any, list[Any]]:
 
 
 def kernel(definition: OpDef, node: Any) -> Any:
-    return definition.kernel if definition.kernel is not None else definition.make(node, Env())  # type: ignore[misc]
+    if definition.kernel is not None:
+        return definition.kernel
+    assert definition.make is not None
+    return definition.make(node, Env())
 
 
 @pytest.mark.parametrize(("definition", "sample"), CASES)

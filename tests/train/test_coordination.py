@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 from collections.abc import Iterator
 
 import pytest
@@ -161,6 +162,7 @@ def test_bad_runners(graph: tf.Graph) -> None:
     with pytest.raises(ValueError, match="Must provide queue and enqueue_ops"):
         tf.train.QueueRunner(queue, [])
     with pytest.raises(TypeError, match="must be a tuple of error types"):
-        tf.train.QueueRunner(queue, [queue.enqueue(1)], queue_closed_exception_types=[ValueError])  # type: ignore[arg-type]
+        no_tuple: Any = [ValueError]
+        tf.train.QueueRunner(queue, [queue.enqueue(1)], queue_closed_exception_types=no_tuple)
     with pytest.raises(ValueError, match="No default session is registered"):
         tf.train.start_queue_runners()
