@@ -132,7 +132,6 @@ class WorkerStep:
         self._context.hold(held)
 
     def _end(self) -> None:
-        self._context.close()
         self._worker.step_over(self)
         reply, self._reply = self._reply, None
         error = self._error

@@ -206,10 +206,6 @@ class Exchange:
             len(self._coming),
         )
 
-    def waiting_keys(self) -> list[str]:
-        """What is waited for; for status."""
-        return sorted(self._waiting)
-
 
 class _Parked:
     """What came for one step before the step did."""

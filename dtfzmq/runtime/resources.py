@@ -56,12 +56,6 @@ class ResourceManager:
 
         return get
 
-    def delete(self, container: str, kind: str, name: str) -> None:
-        """Remove a resource. Raises NotFoundError."""
-        with self._lock:
-            self.lookup(container, kind, name)
-            del self._entries[container or self.default_container, kind, name]
-
     def cleanup(self, containers: Iterable[str] = ()) -> None:
         """Drop all of the named containers, of the default one if none is named. Unknown names are ignored."""
         wanted = set(containers) or {self.default_container}

@@ -62,7 +62,6 @@ class StepContext:
         self._watchers: dict[int, Callable[[], None]] = {}
         self._holders: dict[int, Callable[[], None]] = {}
         self._tokens = 0
-        self._timer: Any = None
 
     def cancel(self, error: errors.OpError) -> None:
         """End the step:
@@ -109,16 +108,3 @@ class StepContext:
         """Forget a watcher. Any thread; unknown tokens are ignored."""
         self._watchers.pop(token, None)
         self._holders.pop(token, None)
-
-    def set_deadline(self, when: float, text: str = "Operation timed out.") -> None:
-        """Cancel the step as DeadlineExceeded at `when` on the loop's clock, unless closed before. On the baton."""
-        self._timer = self.loop.call_at(when, self._expire, text)
-
-    def close(self) -> None:
-        """The step is over here: no deadline strikes any more. On the baton."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _expire(self, text: str) -> None:
-        self.cancel(errors.DeadlineExceededError(None, None, text))

@@ -34,7 +34,6 @@ class Channel:
     __slots__ = (
         "_credit_owed",
         "_endpoint",
-        "_pings",
         "_timer",
         "_who",
         "dialled",
@@ -58,7 +57,6 @@ class Channel:
         self._credit_owed = 0
         self._timer: Any = None
         self._who: hello.Who | None = None
-        self._pings = 0
 
     # -- hello --------------------------------------------------------------------------------------------------------
 

@@ -45,7 +45,6 @@ class Layout:
 
     cls: type[Any]
     name: str
-    idempotent: bool
     fields: tuple[str, ...]
     checks: tuple[Check, ...]
     kinds: tuple[type | None, ...]
@@ -151,19 +150,15 @@ def _is_tensors(hint: Any) -> bool:
 
 
 @dataclass_transform(frozen_default=True)
-def message(cls: type[T] | None = None, *, idempotent: bool = False) -> Any:
-    """Class decorator: a frozen dataclass that the codec can carry. `idempotent`: may be sent again after a loss."""
-
-    def declare(cls: type[T]) -> type[T]:
-        made: type[Any] = dataclasses.dataclass(frozen=True)(cls)
-        if made.__name__ in _LAYOUTS and _LAYOUTS[made.__name__].cls.__module__ != made.__module__:
-            raise TypeError(f"There are two messages named {made.__name__}.")
-        made.__layout__ = None  # filled at first use, when all names that annotations mention exist
-        made.__idempotent__ = idempotent
-        _PENDING[made.__name__] = made
-        return made
-
-    return declare if cls is None else declare(cls)
+def message(cls: type[T]) -> type[T]:
+    """Class decorator: a frozen dataclass that the codec can carry. TypeError for a name that another module took."""
+    made: type[Any] = dataclasses.dataclass(frozen=True)(cls)
+    before = _PENDING.get(made.__name__)
+    if before is not None and before.__module__ != made.__module__:
+        raise TypeError(f"There are two messages named {made.__name__}.")
+    made.__layout__ = None  # filled at first use, when all names that annotations mention exist
+    _PENDING[made.__name__] = made
+    return made
 
 
 _PENDING: dict[str, type[Any]] = {}
@@ -190,7 +185,6 @@ def layout_of(cls: type[Any]) -> Layout:
     layout = Layout(
         cls,
         cls.__name__,
-        cls.__idempotent__,
         tuple(f.name for f in fields),
         tuple(checker(hints[f.name]) for f in fields),
         tuple(hints[f.name] if hints[f.name] in _PLAIN else None for f in fields),

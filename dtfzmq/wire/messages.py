@@ -147,7 +147,7 @@ class Done:
 # -- master to worker --------------------------------------------------------------------------------------------------
 
 
-@message(idempotent=True)
+@message
 class GetStatus:
     """Ask a worker for its devices. Answered by WorkerStatus."""
 
@@ -268,7 +268,7 @@ class DeleteWorkerSession:
     session: str
 
 
-@message(idempotent=True)
+@message
 class CleanupAll:
     """Clear the named containers of this task, or its default one. Answered by Done."""
 
@@ -278,7 +278,7 @@ class CleanupAll:
 # -- anyone to a server ------------------------------------------------------------------------------------------------
 
 
-@message(idempotent=True)
+@message
 class Status:
     """Ask a server for an account of itself. Answered by StatusReport."""
 

@@ -61,13 +61,6 @@ def _plain_array(value: Any) -> Array:
     return np.asarray(value)
 
 
-def size_of(array: Array) -> int:
-    """Bytes that a normal array takes on the wire; of strings an estimate from below."""
-    if array.dtype.hasobject:
-        return 8 * array.size + 8
-    return array.nbytes
-
-
 def encode(array: Array) -> tuple[Descriptor, bytes]:
     """Descriptor and a private copy of the bytes of a normal array."""
     if array.dtype.hasobject:

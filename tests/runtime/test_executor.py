@@ -106,22 +106,6 @@ def test_cancel_wakes_blocked_kernels_and_the_reason_wins() -> None:
     assert len(started.go().ends) == 1
 
 
-def test_a_deadline_ends_a_step() -> None:
-    b = Builder()
-    plan = compiled(b, b.add("TestGate", [b.arg()], name="gate"))
-    started = Started(plan, [np.float64(1)])
-    started.ctx.set_deadline(5.0)
-    with pytest.raises(errors.DeadlineExceededError) as raised:
-        _ = started.go().value
-    assert raised.value.message == "Operation timed out." and started.loop.now() == 5.0
-    started.ctx.close()
-    other = Started(plan, [np.float64(1)])
-    other.ctx.set_deadline(5.0)
-    other.ctx.close()
-    open_gate("gate")
-    assert other.go().value == [1]
-
-
 def test_the_first_error_that_is_no_echo_is_the_steps() -> None:
     ctx = StepContext(1, SimLoop(), SimLoop())
     ctx.cancel(errors.make(errors.CANCELLED, "echo", derived=True))
