@@ -30,7 +30,7 @@ def _tiled(w: Array, last: Axis) -> Array:
 
 def _work(count: int, axes: Sequence[Axis]) -> float:
     """About how many nanoseconds so many products per offset take."""
-    return count * float(np.prod([a.window for a in axes])) * 0.16
+    return count * float(np.prod([a.window for a in axes])) * 0.28
 
 
 def _rows(x: Array) -> Array:

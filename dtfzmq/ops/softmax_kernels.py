@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from dtfzmq.ops import scratch, windows
+from dtfzmq.ops.parallel import split
 
 Array = Any
 _BLOCK = 1 << 18  # bytes of rows at a time
+_WORK = 1.6  # nanoseconds an element, roughly
 
 
 def _blocks(x: Array, out: Array) -> Iterator[tuple[slice, Array]]:
@@ -23,6 +25,11 @@ def _blocks(x: Array, out: Array) -> Iterator[tuple[slice, Array]]:
         yield rows, np.subtract(here, np.maximum.reduce(here, -1, keepdims=True), out=out[rows])
 
 
+def _sums(x: Array) -> Array:
+    """The sum of each row, as a column: BLAS takes a quarter of the time of a reduction."""
+    return x @ np.ones((x.shape[1], 1), x.dtype)
+
+
 def softmax(x: Array) -> Array:
     """exp(x) divided by its sum over the last axis."""
     if not x.size:
@@ -30,9 +37,13 @@ def softmax(x: Array) -> Array:
     wide = windows.wide(x)
     flat = wide.reshape(-1, x.shape[-1])
     out = np.empty(flat.shape, wide.dtype)
-    for _, y in _blocks(flat, out):
-        np.exp(y, out=y)
-        y /= np.add.reduce(y, -1, keepdims=True)
+
+    def part(rows: slice) -> None:
+        for _, y in _blocks(flat[rows], out[rows]):
+            np.exp(y, out=y)
+            np.divide(y, _sums(y), out=y)
+
+    split(len(flat), _WORK * flat.size, part)
     return out.reshape(x.shape).astype(x.dtype, copy=False)
 
 
@@ -43,8 +54,12 @@ def log_softmax(x: Array) -> Array:
     wide = windows.wide(x)
     flat = wide.reshape(-1, x.shape[-1])
     out = np.empty(flat.shape, wide.dtype)
-    for _, y in _blocks(flat, out):
-        y -= np.log(np.add.reduce(np.exp(y), -1, keepdims=True))
+
+    def part(rows: slice) -> None:
+        for _, y in _blocks(flat[rows], out[rows]):
+            np.subtract(y, np.log(_sums(np.exp(y))), out=y)
+
+    split(len(flat), _WORK * flat.size, part)
     return out.reshape(x.shape).astype(x.dtype, copy=False)
 
 
@@ -58,7 +73,7 @@ def cross_entropy(logits: Array, labels: Array) -> tuple[Array, Array]:
             right = rights[rows]
             met = np.einsum("ij,ij->i", right, y)
             np.exp(y, out=y)
-            total = np.add.reduce(y, -1, keepdims=True)
+            total = _sums(y)
             loss[rows] = np.log(total[:, 0]) * np.add.reduce(right, -1) - met
             y /= total
             y -= right
@@ -75,7 +90,7 @@ def sparse_cross_entropy(logits: Array, labels: Array) -> tuple[Array, Array]:
             at = np.arange(len(y)), labels[rows]
             met = y[at]
             np.exp(y, out=y)
-            total = np.add.reduce(y, -1, keepdims=True)
+            total = _sums(y)
             loss[rows] = np.log(total[:, 0]) - met
             y /= total
             y[at] -= wide.dtype.type(1)
