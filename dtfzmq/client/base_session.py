@@ -21,6 +21,7 @@ from dtfzmq.client.connection import Answer, Connection
 from dtfzmq.client.feeds import FeedSlot, fed_tensors, flatten
 from dtfzmq.client.fetches import Fetches
 from dtfzmq.client.metadata import RunMetadata
+from dtfzmq.cluster.step import ACCOUNT_WITHIN_S
 from dtfzmq.graph import serial
 from dtfzmq.graph.graph import Graph, get_default_graph
 from dtfzmq.runtime.values import release
@@ -28,8 +29,6 @@ from dtfzmq.wire import messages as m
 
 _log = logging.getLogger("dtfzmq")
 
-# A client waits this much longer than the limit it gave the master, so that the master's account of it can arrive.
-_GRACE_S = 0.25
 # Closing waits this long for a master that does not answer.
 _CLOSE_S = 2.0
 _CLOSED = "Step was cancelled by an explicit call to `Session::Close()`."
@@ -37,6 +36,11 @@ _CLOSED = "Step was cancelled by an explicit call to `Session::Close()`."
 _ENDED = (errors.AbortedError, errors.CancelledError, errors.UnavailableError)
 # Signatures kept; a program that never repeats one would fill memory.
 _MAX_CALLS = 10_000
+
+
+def _patience(limit: float) -> float | None:
+    """How long a master is waited for that was told a limit in seconds; 0 and None are no limit."""
+    return limit + ACCOUNT_WITHIN_S if limit else None
 
 
 class DeviceAttributes:
@@ -189,7 +193,7 @@ class BaseSession:
         answer = Answer()
         loop = self._loop
         try:
-            done = loop.call(answer, left + _GRACE_S if left else None, self._connection.ask, message, answer)
+            done = loop.call(answer, _patience(left), self._connection.ask, message, answer)
         except errors.OpError as error:
             if not answer.done:
                 self._cancel(run, answer)
@@ -359,7 +363,7 @@ class BaseSession:
 
     def _explain(self, message: Any) -> Any:
         try:
-            return self._ask(message, self._timeout + _GRACE_S if self._timeout else None)
+            return self._ask(message, _patience(self._timeout))
         except errors.OpError as error:
             raise self._explained(error) from None
 
@@ -371,8 +375,7 @@ class BaseSession:
             raise RuntimeError("Attempted to use a closed Session.")
         if not self._handle:
             self._send_graph(self._timeout)
-        limit = self._timeout + _GRACE_S if self._timeout else None
-        devices = self._ask(m.ListDevices(self._handle, self._timeout), limit).devices
+        devices = self._ask(m.ListDevices(self._handle, self._timeout), _patience(self._timeout)).devices
         return [DeviceAttributes(*device) for device in devices]
 
     @staticmethod
@@ -387,7 +390,7 @@ class BaseSession:
         session = BaseSession(target, Graph(), config)
         try:
             names = tuple(c.decode() if isinstance(c, bytes) else c for c in containers or ())
-            session._ask(m.Reset(names, session._timeout), session._timeout + _GRACE_S if session._timeout else None)
+            session._ask(m.Reset(names, session._timeout), _patience(session._timeout))
         finally:
             session.close()
 

@@ -16,6 +16,9 @@ _log = logging.getLogger("dtfzmq")
 # After the first error the client's answer waits this long for the parts that still run, so that what it does next
 # meets no remains of this step; a part that cannot be stopped, or is out of reach, is not waited for longer.
 GRACE_S = 0.25
+# So a client waits longer than the limit it gave for what its master, which is told the same limit later, has to say of
+# it: for all of the above and a round trip on a busy machine. Only a master that is silent itself is then blamed.
+ACCOUNT_WITHIN_S = GRACE_S + 0.5
 
 
 @dataclasses.dataclass(frozen=True)

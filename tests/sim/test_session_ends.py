@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 import dtfzmq as tf
+from dtfzmq.cluster import step
 from tests.kit.simcluster import SimCluster
 
 PS = "/job:ps/replica:0/task:0"
 WORKER = "/job:worker/replica:0/task:0"
+# Above any of the simulated network.
+ROUND_TRIP = 0.1
 
 
 @pytest.fixture
@@ -65,3 +68,24 @@ def test_a_session_that_nobody_waits_for_is_not_kept(cluster: SimCluster, how: s
     decoding[0]()
     cluster.loop.run(1.0)
     assert not master.sessions
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("limit", [0.05, 0.7, 1.5])
+def test_a_master_accounts_for_a_limit_while_its_client_still_waits(seed: int, limit: float) -> None:
+    cluster = SimCluster(seed, {"ps": 1, "worker": 1})
+    graph = tf.Graph()
+    with graph.as_default(), tf.device(PS):
+        draw = tf.random_uniform([])
+    session = cluster.session(WORKER, graph)
+    answers: list[Any] = []
+    session.open(lambda reply, error: answers.append(error))
+    cluster.loop.run(0.5)
+    session.run([draw], lambda values, error: answers.append(error))
+    cluster.loop.run(0.5)
+    assert answers == [None, None]
+    cluster.net.stop(cluster.servers[PS].host)  # shorter than any limit finds out
+    session.run([draw], lambda values, error: answers.append(error), timeout=limit)
+    cluster.loop.run(limit + step.ACCOUNT_WITHIN_S - 2 * ROUND_TRIP)
+    (error,) = answers[2:]
+    assert isinstance(error, tf.errors.DeadlineExceededError) and f"Unfinished parts: {PS}" in error.message
