@@ -139,8 +139,12 @@ class Endpoint:
         self._pool_timer: Any = None
         self._segments: Segments | None = None
         if self.settings.shared_memory and supported():
-            self._segments = Segments(self.settings.pool)
-            self.me = dataclasses.replace(me, nonce=self._segments.nonce)
+            try:
+                self._segments = Segments(self.settings.pool)
+            except OSError as exc:
+                _log.warning("All large tensors go by sockets, since there is no shared memory: %s.", exc)
+            else:
+                self.me = dataclasses.replace(me, nonce=self._segments.nonce)
 
     # -- for the owner ------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import logging
 import mmap
 import os
 import secrets
@@ -21,6 +22,8 @@ from typing import Any
 import numpy as np
 
 from dtfzmq.wire.buffers import Bytes
+
+_log = logging.getLogger("dtfzmq")
 
 _PAGE = 4096
 _NONCE = 16
@@ -61,7 +64,7 @@ class Segment:
 
 
 class Segments:
-    """The segments of one endpoint. Baton only."""
+    """The segments of one endpoint. Baton only. OSError where the system makes none."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -71,6 +74,7 @@ class Segments:
         #: Maps of peers' segments by (process, descriptor, inode), and those of them used since the last `trim`.
         self._maps: dict[tuple[int, int, int], mmap.mmap] = {}
         self._used: set[tuple[int, int, int]] = set()
+        self._told = False
         secret = secrets.token_bytes(_NONCE)
         self._nonce = Segment(_PAGE)
         self._nonce.data[:_NONCE] = np.frombuffer(secret, np.uint8)
@@ -99,7 +103,13 @@ class Segments:
             return segment
         if len(self._all) >= _MOST:
             raise OSError(errno.EMFILE, "there are too many segments")
-        segment = Segment(size)
+        try:
+            segment = Segment(size)
+        except OSError as exc:
+            if not self._told:
+                self._told = True
+                _log.warning("Tensors that find no shared memory go by sockets; first one of %d bytes: %s.", size, exc)
+            raise
         self._all.add(segment)
         return segment
 

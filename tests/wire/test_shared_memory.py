@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import errno
 import gc
 import os
 from collections.abc import Iterator
@@ -18,8 +20,8 @@ from tests.wire.test_zmq_links import PATIENT, TASK, Client, Peer
 SHARED = dataclasses.replace(PATIENT, shared_memory=True)
 
 
-@pytest.fixture
-def pair() -> Iterator[tuple[Client, Client, Any]]:
+@contextlib.contextmanager
+def joined() -> Iterator[tuple[Client, Client, Any]]:
     server, client = Client(SHARED, name=TASK), Client(SHARED)
     service = Answering()
     service.endpoint = server.endpoint
@@ -29,6 +31,12 @@ def pair() -> Iterator[tuple[Client, Client, Any]]:
     yield server, client, client.link(bound)
     client.close()
     server.close()
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[Client, Client, Any]]:
+    with joined() as made:
+        yield made
 
 
 def leased(server: Client) -> list[Segment]:
@@ -119,6 +127,30 @@ def test_where_a_segment_cannot_be_mapped_tensors_go_by_the_lane(
     assert len(lines) == 2 and str(refusal) in lines[0].message
     assert server.wait_for(lambda: lent(server) == 0 and not server.endpoint.links()[0].sending.all)
     assert link.statistics().bytes_in > 9 << 20
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOSYS, errno.ENOSPC, errno.EMFILE, errno.EFBIG])
+@pytest.mark.parametrize("refused", ["memfd_create", "posix_fallocate"])
+@pytest.mark.parametrize("when", ["at the start", "later"])
+def test_where_the_system_refuses_segments_tensors_go_by_the_lane(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int, refused: str, when: str
+) -> None:
+    def refuse(*given: Any) -> Any:
+        raise OSError(number, os.strerror(number))
+
+    if when == "at the start":
+        monkeypatch.setattr(os, refused, refuse)
+    with joined() as (_, client, link):
+        if when == "later":
+            monkeypatch.setattr(os, refused, refuse)
+        for step in (1, 2):
+            value = take(client, link, step, 1 << 20)
+            assert (value == step).all() and value.flags.writeable
+        fed = np.arange(1 << 17)
+        assert np.array_equal(client.call(link, Echo(1, [fed])).tensors[0], fed)
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 2, "each end says it once"
+    assert all(os.strerror(number) in line and "sockets" in line for line in lines)
 
 
 def test_an_end_that_cannot_map_still_lends(pair: tuple[Client, Client, Any], monkeypatch: pytest.MonkeyPatch) -> None:
