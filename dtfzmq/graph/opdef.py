@@ -20,6 +20,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from dtfzmq.base import dtypes
 from dtfzmq.base.dtypes import DType
 
@@ -191,6 +193,16 @@ class OpDef:
     builder: Callable[..., Any] | None = None
     module: str = ""  # that declares it
 
+    def kernel_of(self, node: Any, env: Any) -> Callable[..., Any] | None:
+        """The function that computes `node` on a device; None for ops that wait and those the compiler knows.
+
+        What it gives has a shape and a type: a text alone, as numpy hands it out of an array, is made an array.
+        """
+        kernel = self.kernel if self.make is None else self.make(node, env)
+        if kernel is None or all(d.base_dtype is not dtypes.string for d in node.dtypes):
+            return kernel
+        return _of_texts(kernel, len(node.dtypes) > 1)
+
     @property
     def elementwise(self) -> bool:
         """True if each element of the result depends on the elements at its place in the inputs, and nothing else.
@@ -198,6 +210,17 @@ class OpDef:
         That is what ``out`` and ``inplace`` mean together with one of the shape rules of element-wise ops.
         """
         return self.out and bool(self.inplace) and self.shape in ELEMENTWISE
+
+
+def _of_texts(kernel: Callable[..., Any], several: bool) -> Callable[..., Any]:
+    def boxed(value: Any) -> Any:
+        return np.array(value, object) if isinstance(value, bytes) else value
+
+    def fn(*inputs: Any, **options: Any) -> Any:
+        out = kernel(*inputs, **options)
+        return tuple(map(boxed, out)) if several else boxed(out)
+
+    return fn
 
 
 #: Shape rules of element-wise ops; shape_rules enters them.

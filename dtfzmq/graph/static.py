@@ -102,7 +102,7 @@ def _computed(op: Any, depth: int) -> np.ndarray | None:
     if values is None or any(v.size > _FEW for v in values):
         return None
     definition = lookup(op.type)
-    kernel = definition.kernel if definition.make is None else definition.make(op.node_def, None)
+    kernel = definition.kernel_of(op.node_def, None)
     assert kernel is not None
     try:
         return np.asarray(kernel(*values), dtype.np_dtype)

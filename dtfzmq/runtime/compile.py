@@ -158,10 +158,8 @@ class _Compiler:
         try:
             if definition.start is not None:
                 kernel = definition.start(node, self.env)
-            elif definition.make is not None:
-                kernel = definition.make(node, self.env)
             else:
-                kernel = definition.kernel
+                kernel = definition.kernel_of(node, self.env)
         except KeyError as exc:
             lacks = errors.InvalidArgumentError(None, None, f"A node of type {op} lacks the attribute {exc}.")
             raise errors.with_node(lacks, node.name) from None

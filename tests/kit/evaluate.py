@@ -69,8 +69,7 @@ def _call(node: Node, inputs: list[Any], env: Env) -> list[Any]:
     key = node.name if definition.stateful else id(node)
     fn: Any = env.kept.get(("kernel", key))
     if fn is None:
-        made = definition.make
-        fn = definition.kernel if made is None else made(node, env)
+        fn = definition.kernel_of(node, env)
         env.kept["kernel", key] = fn
         env.kept["alive", key] = node
     out = fn(*inputs)

@@ -102,3 +102,27 @@ def test_text_of_any_type():
     words = evaluate(tf.strings.unicode_transcode([b"a\xff\x01"], "UTF-8", "UTF-8", replacement_char=63,
                                                   replace_control_characters=True))  # fmt: skip
     assert words.tolist() == [b"a??"]
+
+
+ALONE = {
+    "StridedSlice": lambda x: x[1],
+    "GatherV2": lambda x: tf.gather(x, 1),
+    "GatherNd": lambda x: tf.gather_nd(x, [1]),
+    "Unpack": lambda x: tf.unstack(x)[1],
+    "Select": lambda x: tf.where(True, x[1], x[0]),
+    "StringJoin": lambda x: tf.string_join([x[1], ""]),
+    "TensorArray": lambda x: tf.TensorArray(tf.string, 2).unstack(x).read(1),
+    "map_fn": lambda x: tf.map_fn(lambda text: tf.substr(text, 0, 2), x)[1],
+}
+
+
+@pytest.mark.parametrize("pick", ALONE.values(), ids=ALONE)
+def test_a_text_picked_out_of_a_vector_goes_through_a_pipeline(pick):
+    texts = tf.placeholder(tf.string, [2])
+    queue = tf.FIFOQueue(2, [tf.string], shapes=[[]])
+    put, taken = queue.enqueue(pick(texts)), queue.dequeue()
+    fetches = [tf.decode_raw(pick(texts), tf.uint8), tf.string_to_number(taken, tf.int32), tf.expand_dims(taken, 0)]
+    with tf.Session() as session:
+        session.run(put, {texts: [b"7", b"12"]})
+        code, number, text = session.run([fetches[0], fetches[1], fetches[2]], {texts: [b"7", b"12"]})
+    assert code.tolist() == [49, 50] and number == 12 and text.tolist() == [b"12"]

@@ -95,7 +95,7 @@ class _Folder:
                     shape = self._shape(node, inputs)
                 if shape is None or math.prod(shape) * dtype.np_dtype.itemsize > limit:
                     return None
-                kernel = definition.make(node, _Env(node.device)) if definition.make else definition.kernel
+                kernel = definition.kernel_of(node, _Env(node.device))
                 assert kernel is not None
                 value = kernel(*[x[()] if x.ndim == 0 else x for x in inputs])
         except Exception:
