@@ -1,4 +1,4 @@
-"""Tensor's operators: + - * / // % ** & | ^ ~ < <= > >=. Importing this module puts them on."""
+"""Tensor's operators: + - * / // % ** @ & | ^ ~ < <= > >=. Importing this module puts them on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 from dtfzmq.base import dtypes
 from dtfzmq.graph.graph import Tensor
+from dtfzmq.ops import elementwise
 from dtfzmq.ops.math import div, logical_xor, pair, truediv
+from dtfzmq.ops.matmul import matmul
 from dtfzmq.ops.raw import raw
 
 
@@ -39,6 +41,7 @@ def _install_operators() -> None:
         "floordiv": (raw.FloorDiv, "floordiv"),
         "mod": (raw.FloorMod, "mod"),
         "pow": (raw.Pow, "pow"),
+        "matmul": (matmul, "matmul"),
         "and": (_logic(raw.LogicalAnd, raw.BitwiseAnd), "and"),
         "or": (_logic(raw.LogicalOr, raw.BitwiseOr), "or"),
         "xor": (_logic(logical_xor, raw.BitwiseXor), "xor"),
@@ -50,7 +53,7 @@ def _install_operators() -> None:
     for name, fn in {"lt": raw.Less, "le": raw.LessEqual, "gt": raw.Greater, "ge": raw.GreaterEqual}.items():
         Tensor._override_operator(f"__{name}__", lambda x, y, fn=fn: fn(x, y))
     Tensor._override_operator("__neg__", lambda x: raw.Neg(x))
-    Tensor._override_operator("__abs__", lambda x: raw.Abs(x))
+    Tensor._override_operator("__abs__", lambda x: elementwise.abs(x))
     Tensor._override_operator("__invert__", _invert)
 
 
