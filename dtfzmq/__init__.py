@@ -488,6 +488,7 @@ from dtfzmq.ops.sparse_reduce import (
     sparse_reduce_sum_sparse,
     sparse_to_indicator,
 )
+from dtfzmq.ops.sparse_serial import deserialize_many_sparse, serialize_many_sparse, serialize_sparse
 from dtfzmq.ops.special import betainc, digamma, erf, erfc, igamma, igammac, lbeta, lgamma, polygamma, zeta
 from dtfzmq.ops.spectral import fft, fft2d, fft3d, ifft, ifft2d, ifft3d
 from dtfzmq.ops.state import (

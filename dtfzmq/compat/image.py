@@ -1,6 +1,7 @@
 """``tf.image``: public names alone."""
 
 from dtfzmq.ops.boxes import (
+    combined_non_max_suppression,
     non_max_suppression,
     non_max_suppression_overlaps,
     non_max_suppression_padded,
@@ -59,6 +60,7 @@ from dtfzmq.ops.image_files import (
     encode_png,
     extract_jpeg_shape,
     is_jpeg,
+    random_jpeg_quality,
 )
 from dtfzmq.ops.image_measures import (
     image_gradients,

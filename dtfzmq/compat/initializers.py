@@ -22,6 +22,9 @@ from dtfzmq.variables.initializers import (
     ones_initializer as ones,
 )
 from dtfzmq.variables.initializers import (
+    orthogonal_initializer as orthogonal,
+)
+from dtfzmq.variables.initializers import (
     random_normal_initializer as random_normal,
 )
 from dtfzmq.variables.initializers import (
@@ -31,6 +34,9 @@ from dtfzmq.variables.initializers import (
     truncated_normal_initializer as truncated_normal,
 )
 from dtfzmq.variables.initializers import (
+    uniform_unit_scaling_initializer as uniform_unit_scaling,
+)
+from dtfzmq.variables.initializers import (
     variance_scaling_initializer as variance_scaling,
 )
 from dtfzmq.variables.initializers import (
@@ -38,4 +44,5 @@ from dtfzmq.variables.initializers import (
 )
 from dtfzmq.variables.listing import global_variables_initializer as global_variables
 from dtfzmq.variables.listing import local_variables_initializer as local_variables
+from dtfzmq.variables.listing import tables_initializer
 from dtfzmq.variables.listing import variables_initializer as variables

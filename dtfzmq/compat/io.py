@@ -1,6 +1,7 @@
 """``tf.io``: public names alone."""
 
 from dtfzmq.compat import gfile
+from dtfzmq.ops.data_flow import PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
 from dtfzmq.ops.files import matching_files, read_file, write_file
 from dtfzmq.ops.image_files import (
     decode_and_crop_jpeg,
@@ -20,5 +21,6 @@ from dtfzmq.ops.records import (
     parse_tensor,
     serialize_tensor,
 )
+from dtfzmq.ops.sparse_serial import deserialize_many_sparse, serialize_many_sparse, serialize_sparse
 from dtfzmq.ops.string_numbers import decode_raw
 from dtfzmq.ops.strings import decode_base64, encode_base64

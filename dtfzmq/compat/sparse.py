@@ -1,6 +1,7 @@
 """``tf.sparse``: public names alone."""
 
 from dtfzmq.graph.sparse import SparseTensor
+from dtfzmq.ops.accumulators import SparseConditionalAccumulator
 from dtfzmq.ops.segments import sparse_segment_mean as segment_mean
 from dtfzmq.ops.segments import sparse_segment_sqrt_n as segment_sqrt_n
 from dtfzmq.ops.segments import sparse_segment_sum as segment_sum

@@ -196,3 +196,84 @@ def non_max_suppression_padded(
     name = name or "non_max_suppression_padded"
     found = _v5(boxes, scores, max_output_size, iou_threshold, score_threshold, 0.0, pad_to_max_output_size, name)
     return found[0], found[2]
+
+
+def _per_class_make(node: Any, env: Any) -> Any:
+    clip, padded = node.attrs["clip_boxes"], node.attrs["pad_per_class"]
+
+    def kernel(boxes: Array, scores: Array, per_class: Array, total: Array, limit: Array, least: Array) -> Any:
+        batch, _, classes = scores.shape
+        if boxes.ndim != 4 or boxes.shape[2] not in (1, classes) or boxes.shape[3] != 4:
+            raise errors.InvalidArgumentError(
+                None, None, f"boxes must be [batch, n, 1 or {classes}, 4], got {list(boxes.shape)}"
+            )
+        size = min(int(total), int(per_class) * classes) if padded else int(total)
+        found = np.zeros((batch, size, 4), np.float32)
+        best, kind = np.zeros((batch, size), np.float32), np.zeros((batch, size), np.float32)
+        count = np.zeros(batch, np.int32)
+        for b in range(batch):
+            picked = [
+                _kernel(boxes[b, :, c % boxes.shape[2]], scores[b, :, c], per_class, limit, least)
+                for c in range(classes)
+            ]
+            of = np.repeat(np.arange(classes), [len(p) for p in picked])
+            at = np.concatenate(picked)
+            order = np.argsort(-scores[b, at, of], kind="stable")[:size]
+            at, of = at[order], of[order]
+            count[b] = n = len(order)
+            found[b, :n] = boxes[b, at, of % boxes.shape[2]]
+            best[b, :n], kind[b, :n] = scores[b, at, of], of
+        return np.clip(found, 0, 1) if clip else found, best, kind, count
+
+    return kernel
+
+
+def _per_class_shape(n: Operation) -> list[TensorShape]:
+    boxes, scores = n.inputs[0].shape.with_rank(4), n.inputs[1].shape.with_rank(3)
+    batch = boxes[:1].merge_with(scores[:1])
+    per_class, total = (constant_value(t) for t in n.inputs[2:4])
+    size = None if total is None else int(total)
+    if n.attrs["pad_per_class"]:
+        classes = scores.dims_or_none[2] if scores.dims_or_none else None
+        known = size is not None and per_class is not None and classes is not None
+        size = min(size, int(per_class) * classes) if known else None  # type: ignore[type-var,arg-type,operator]
+    rows = batch.concatenate([size])
+    return [rows.concatenate([4]), rows, rows, batch]
+
+
+op(
+    "CombinedNonMaxSuppression",
+    "boxes: float32, scores: float32, max_output_size_per_class: int32, max_total_size: int32, iou_threshold: float32, "
+    "score_threshold: float32; pad_per_class: bool = False, clip_boxes: bool = True -> nmsed_boxes: float32, "
+    "nmsed_scores: float32, nmsed_classes: float32, valid_detections: int32",
+    shape=_per_class_shape, make=_per_class_make, grad=_NONE,
+    samples=[
+        Sample(
+            _BOXES.astype(np.float32)[None, :, None], np.stack([_SCORES, _SCORES[::-1]], -1).astype(np.float32)[None],
+            np.int32(2), np.int32(3), np.float32(0.5), np.float32(0.1),
+        ),
+        Sample(
+            np.stack([_BOXES, _BOXES / 2], 1).astype(np.float32)[None],
+            np.stack([_SCORES, _SCORES[::-1]], -1).astype(np.float32)[None], np.int32(1), np.int32(5), np.float32(0.5),
+            np.float32(-1), pad_per_class=True, clip_boxes=False,
+        ),
+    ],
+)  # fmt: skip
+
+
+def combined_non_max_suppression(
+    boxes: Any, scores: Any, max_output_size_per_class: Any, max_total_size: Any, iou_threshold: Any = 0.5,
+    score_threshold: Any = float("-inf"), pad_per_class: bool = False, clip_boxes: bool = True, name: str | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """The best boxes of each image over all classes: (boxes, scores, classes, how many count), float32, int32 the last.
+
+    `boxes` are [batch, n, 1 or classes, 4] and `scores` [batch, n, classes]. Each class is suppressed for itself; what
+    is left is ordered by score and filled up with zeros to max_total_size, with pad_per_class to no more than
+    max_output_size_per_class of each class. clip_boxes cuts the boxes to [0, 1].
+    """
+    made: tuple[Tensor, Tensor, Tensor, Tensor] = raw.CombinedNonMaxSuppression(
+        boxes, scores, _number(max_output_size_per_class, dtypes.int32), _number(max_total_size, dtypes.int32),
+        _number(iou_threshold, dtypes.float32), _number(score_threshold, dtypes.float32),
+        pad_per_class=pad_per_class, clip_boxes=clip_boxes, name=name or "combined_non_max_suppression",
+    )  # fmt: skip
+    return made

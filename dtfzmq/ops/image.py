@@ -21,8 +21,14 @@ Size = Any  # int, or a scalar Tensor where it is not known while building
 
 
 def _image(image: Any) -> tuple[Tensor, int]:
-    """(tensor, rank). ValueError for another rank than 3 or 4, or a size that is 0."""
+    """(tensor, rank). One of unknown rank, as from decode_image, counts as one image.
+
+    Raises ValueError for another rank than 3 or 4, or a size that is 0.
+    """
     image = convert_to_tensor(image, name="image")
+    if image.shape.ndims is None:
+        image = raw.Identity(image)
+        image.set_shape([None, None, None])
     rank = image.shape.ndims
     if rank not in (3, 4):
         raise ValueError(f"'image' (shape {image.shape}) must have either 3 or 4 dimensions.")

@@ -242,7 +242,9 @@ def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
     images = convert_to_tensor(images, name="images")
     known = dims(images)
     if known is None:
-        raise ValueError("grayscale_to_rgb needs images of known rank.")
+        with images.graph.name_scope(name or "grayscale_to_rgb") as scope:
+            ones = raw.Fill(raw.ExpandDims(raw.Rank(images) - 1, 0), np.int32(1))
+            return raw.Tile(images, raw.ConcatV2([ones, np.array([3], np.int32)], 0), name=scope)
     if known[-1] not in (1, None):
         raise ValueError(f"Last dimension of a grayscale image should be size 1, not {known[-1]}.")
     with images.graph.name_scope(name or "grayscale_to_rgb") as scope:

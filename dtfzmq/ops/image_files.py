@@ -16,6 +16,7 @@ from dtfzmq.graph.graph import Operation, Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.shape_rules import scalar
 from dtfzmq.ops.image_color import convert_image_dtype
+from dtfzmq.ops.random import random_uniform
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import mat
 
@@ -135,8 +136,7 @@ def _jpeg_make(node: Any, env: Any) -> Any:
     attrs = node.attrs
 
     def kernel(image: Array) -> Array:
-        if image.ndim != 3 or image.shape[2] not in (1, 3):
-            raise _invalid(f"image must have 1 or 3 channels, not shape {list(image.shape)}")
+        _check_channels(image)
         wanted = {"": image.shape[2], "grayscale": 1, "rgb": 3}[attrs["format"]]
         if wanted != image.shape[2]:
             raise _invalid(f"format '{attrs['format']}' expects {wanted} channels, got {image.shape[2]}")
@@ -147,6 +147,18 @@ def _jpeg_make(node: Any, env: Any) -> Any:
         )  # fmt: skip
 
     return kernel
+
+
+def _check_channels(image: Array) -> None:
+    if image.ndim != 3 or image.shape[2] not in (1, 3):
+        raise _invalid(f"image must have 1 or 3 channels, not shape {list(image.shape)}")
+
+
+def _jpeg_of_quality(image: Array, quality: Array) -> Array:
+    _check_channels(image)
+    if not 0 <= quality <= 100:
+        raise _invalid(f"quality must be in [0,100], got {int(quality)}")
+    return _encoded(image, format="JPEG", quality=int(quality), subsampling=2)
 
 
 def _image_shape(n: Operation) -> list[TensorShape]:
@@ -204,6 +216,10 @@ op(
     "chroma_downsampling: bool = True, density_unit: str = 'in', x_density: int = 300, y_density: int = 300, "
     "xmp_metadata: str = '' -> contents: string",
     shape=scalar, make=_jpeg_make, grad=_BYTES, samples=[Sample(_DRAWN, **_FAILS)],
+)  # fmt: skip
+op(
+    "EncodeJpegVariableQuality", "images: uint8, quality: int32 -> contents: string", shape=scalar,
+    kernel=_jpeg_of_quality, grad=_BYTES, samples=[Sample(_DRAWN, np.int32(50), **_FAILS)],
 )  # fmt: skip
 
 
@@ -317,12 +333,26 @@ def is_jpeg(contents: Any, name: str | None = None) -> Tensor:
     return raw.Equal(start, convert_to_tensor(b"\xff\xd8\xff"), name=name or "is_jpeg")
 
 
-def adjust_jpeg_quality(image: Any, jpeg_quality: int, dct_method: str = "", name: str | None = None) -> Tensor:
+def random_jpeg_quality(image: Any, min_jpeg_quality: int, max_jpeg_quality: int, seed: int | None = None) -> Tensor:
+    """adjust_jpeg_quality by a number from [min_jpeg_quality, max_jpeg_quality), another in each step.
+
+    Raises ValueError unless both lie between 0 and 100 and the first is less.
+    """
+    if not 0 <= min_jpeg_quality <= 100 or not 0 <= max_jpeg_quality <= 100:
+        raise ValueError("jpeg encoding range must be between 0 and 100.")
+    if min_jpeg_quality >= max_jpeg_quality:
+        raise ValueError("`min_jpeg_quality` must be less than `max_jpeg_quality`.")
+    quality = random_uniform([], min_jpeg_quality, max_jpeg_quality, dtype=dtypes.int32, seed=seed)
+    return adjust_jpeg_quality(image, quality)
+
+
+def adjust_jpeg_quality(image: Any, jpeg_quality: Any, dct_method: str = "", name: str | None = None) -> Tensor:
     """The image as it comes back from a JPEG file of that quality (0 to 100)."""
     image = convert_to_tensor(image, name="image")
     with image.graph.name_scope(name or "adjust_jpeg_quality"):
         small = convert_image_dtype(image, dtypes.uint8, saturate=True)
-        back = decode_jpeg(encode_jpeg(small, quality=jpeg_quality), channels=image.shape.as_list()[-1])
+        written = raw.EncodeJpegVariableQuality(small, jpeg_quality)
+        back = decode_jpeg(written, channels=image.shape.as_list()[-1], dct_method=dct_method)
         back.set_shape(image.shape)
         return convert_image_dtype(back, image.dtype.base_dtype, saturate=True)
 

@@ -9,6 +9,7 @@ import numpy as np
 from dtfzmq.base import dtypes
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
+from dtfzmq.ops.cast import cast
 from dtfzmq.ops.conv_layers import depthwise_conv2d
 from dtfzmq.ops.image_color import convert_image_dtype
 from dtfzmq.ops.pooling import avg_pool
@@ -89,7 +90,7 @@ def _pair(a: Any, b: Any, max_val: Any) -> tuple[Tensor, Tensor, Tensor]:
         raise ValueError(f"Shapes {a.shape} and {b.shape} are incompatible")
     if a.shape.ndims is not None and a.shape.ndims < 3:
         raise ValueError(f"images must be at least three-dimensional, not {a.shape}.")
-    top = raw.Cast(max_val, DstT=kind) if isinstance(max_val, Tensor) else convert_to_tensor(max_val, kind)
+    top = cast(max_val, kind)
     return tuple(convert_image_dtype(t, dtypes.float32) for t in (a, b, top))  # type: ignore[return-value]  # three
 
 

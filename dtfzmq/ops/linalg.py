@@ -14,8 +14,9 @@ from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.static import dims, full_dims
 from dtfzmq.ops.array import matrix_transpose
+from dtfzmq.ops.cast import cast
 from dtfzmq.ops.complex import conj, real
-from dtfzmq.ops.diag import matrix_band_part, matrix_diag_part, matrix_set_diag
+from dtfzmq.ops.diag import matrix_band_part, matrix_diag, matrix_diag_part, matrix_set_diag
 from dtfzmq.ops.matmul import matmul
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.reductions import reduce_sum
@@ -363,6 +364,9 @@ def matrix_solve_ls(
     matrix = convert_to_tensor(matrix, name="matrix")
     rhs = convert_to_tensor(rhs, dtype=None if isinstance(rhs, Tensor) else matrix.dtype.base_dtype, name="rhs")
     rows, columns = (dims(matrix) or (None, None))[-2:]
+    if fast and (rows is None or columns is None) and (isinstance(l2_regularizer, Tensor) or l2_regularizer):
+        with matrix.graph.name_scope(name or "matrix_solve_ls"):
+            return _ridge(matrix, rhs, l2_regularizer)
     if not fast or rows is None or columns is None:
         return _solve_ls(matrix, rhs, name=name)
     with matrix.graph.name_scope(name or "matrix_solve_ls"):
@@ -376,6 +380,15 @@ def matrix_solve_ls(
         if tall:
             return cholesky_solve(chol, matmul(matrix, rhs, adjoint_a=True))
         return matmul(matrix, cholesky_solve(chol, rhs), adjoint_a=True)
+
+
+def _ridge(matrix: Tensor, rhs: Tensor, weight: Any) -> Tensor:
+    """matrix_solve_ls for a weight above 0, with which the normal equations do for any size."""
+    kind = matrix.dtype.base_dtype
+    weight = cast(convert_to_tensor(weight, dtype=None if isinstance(weight, Tensor) else kind.real_dtype), kind)
+    ones = raw.Fill(raw.Shape(matrix)[-1:], convert_to_tensor(1, dtype=kind))
+    gram = matmul(matrix, matrix, adjoint_a=True) + weight * matrix_diag(ones)
+    return cholesky_solve(_cholesky_op(gram), matmul(matrix, rhs, adjoint_a=True))
 
 
 def cross(a: Any, b: Any, name: str | None = None) -> Tensor:

@@ -67,15 +67,29 @@ def parts(data: bytes) -> list[tuple[int, Any]]:
     return out
 
 
-def tensor_to_bytes(x: Array) -> bytes:
-    """As a TensorProto: type, shape, and the elements' bytes, texts one by one."""
+def tensor_to_bytes(x: Array, packed: bool = False) -> bytes:
+    """As a TensorProto: type, shape, the elements' bytes; texts one by one, or `packed` behind all their lengths."""
     name = dtypes.of_array(x).name
     sizes = b"".join(block(2, b"\x08" + varint(d) if d else b"") for d in x.shape)
-    if x.dtype == object:
+    if x.dtype == object and packed:
+        texts = x.reshape(-1).tolist()
+        content = block(4, b"".join([*(varint(len(v)) for v in texts), *texts])) if texts else b""
+    elif x.dtype == object:
         content = b"".join(block(8, v) for v in x.reshape(-1).tolist())
     else:
         content = block(4, np.ascontiguousarray(x).tobytes()) if x.size else b""
     return b"\x08" + varint(_NUMBERS[name]) + block(2, sizes) + content
+
+
+def _unpacked(content: bytes, count: int) -> list[bytes]:
+    at, sizes = 0, []
+    for _ in range(count):
+        size, at = read_varint(content, at)
+        sizes.append(size)
+    ends = np.cumsum([at, *sizes]).tolist()
+    if ends[-1] != len(content):
+        raise ValueError("texts that do not fill what holds them")
+    return [content[start:end] for start, end in zip(ends, ends[1:])]
 
 
 def tensor_from_bytes(data: bytes) -> Array:
@@ -85,8 +99,10 @@ def tensor_from_bytes(data: bytes) -> Array:
     kind = next((name for name, number in _NUMBERS.items() if number == found.get(1)), "")
     shape = [dict(parts(d)).get(1, 0) for number, d in parts(found.get(2, b"")) if number == 2]
     if kind == "string":
-        flat = np.empty(sum(number == 8 for number, _ in fields), object)
-        flat[:] = [v for number, v in fields if number == 8]
+        texts = _unpacked(found[4], int(np.prod(shape, dtype=np.int64))) if 4 in found else []
+        texts += [v for number, v in fields if number == 8]
+        flat = np.empty(len(texts), object)
+        flat[:] = texts
     else:
         flat = np.frombuffer(found.get(4, b""), dtypes.as_dtype(kind).np_dtype)
     return flat.reshape(shape)

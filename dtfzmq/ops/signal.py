@@ -57,18 +57,21 @@ def frame(
     signal: Any, frame_length: Any, frame_step: Any, pad_end: bool = False, pad_value: Any = 0, axis: int = -1,
     name: str | None = None,
 ) -> Tensor:  # fmt: skip
-    """Overlapping frames along `axis`, which becomes two: frame and place in it. The size of the axis must be known.
+    """Overlapping frames along `axis`, which becomes two: frame and place in it. The rank must be known.
 
     What does not fill a frame at the end is left out, or filled up with pad_value if `pad_end`.
     """
     signal = convert_to_tensor(signal)
     known = dims(signal)
     length, step = known_length(frame_length, "frame_length"), known_length(frame_step, "frame_step")
-    if known is None or known[axis] is None:
-        raise ValueError(f"frame needs a signal of known size along the axis, not {signal}.")
+    if known is None:
+        raise ValueError(f"frame needs a signal of known rank, not {signal}.")
     at = axis % len(known)
-    size = int(known[at] or 0)
+    whole = known[at]
     with signal.graph.name_scope(name or "frame"):
+        if whole is None:
+            return _frames(signal, length, step, at, pad_value if pad_end else None)
+        size = int(whole)
         count = -(-size // step) if pad_end else max(0, 1 + (size - length) // step)
         if pad_end:
             missing = max(0, length + step * (count - 1) - size)
@@ -79,15 +82,33 @@ def frame(
         return raw.GatherV2(signal, index.astype(np.int32), np.int32(at))
 
 
+def _frames(signal: Tensor, length: int, step: int, at: int, padding: Any) -> Tensor:
+    """frame along an axis of unknown size; padded at the end if `padding` is not None."""
+    size = raw.Shape(signal)[at]
+    if padding is None:
+        count = raw.Maximum(raw.FloorDiv(size - length, step) + 1, 0)
+    else:
+        count = -raw.FloorDiv(-size, step)
+        missing = raw.Maximum(length + step * (count - 1) - size, 0)
+        zero = raw.ZerosLike(missing)
+        ends = [raw.Pack([zero, missing if i == at else zero], axis=0) for i in range(signal.shape.ndims or 0)]
+        filling = convert_to_tensor(padding, dtype=signal.dtype.base_dtype)
+        signal = raw.PadV2(signal, raw.Pack(ends, axis=0), filling)
+    starts = raw.ExpandDims(raw.Range(0, count, 1) * step, 1)
+    return raw.GatherV2(signal, starts + np.arange(length, dtype=np.int32), np.int32(at))
+
+
 def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Tensor:
-    """The signal of which the last two axes are overlapping frames, added up. Their sizes must be known."""
+    """The signal of which the last two axes are overlapping frames, added up. The rank must be known."""
     signal = convert_to_tensor(signal)
     known = dims(signal)
     step = known_length(frame_step, "frame_step")
-    if known is None or None in known[-2:]:
-        raise ValueError(f"overlap_and_add needs frames of known number and length, not {signal}.")
-    count, length = (int(d or 0) for d in known[-2:])
+    if known is None:
+        raise ValueError(f"overlap_and_add needs frames of known rank, not {signal}.")
     with signal.graph.name_scope(name or "overlap_and_add"):
+        if None in known[-2:]:
+            return _overlapped(signal, step, len(known))
+        count, length = (int(d or 0) for d in known[-2:])
         index = (np.arange(length)[None, :] + step * np.arange(count)[:, None]).reshape(-1).astype(np.int32)
         rank = len(known)
         lead = [-1 if d is None else d for d in known[:-2]]
@@ -95,6 +116,17 @@ def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Te
         order = [rank - 2, *range(rank - 2)]
         total = raw.UnsortedSegmentSum(transpose(flat, order), index, np.int32(step * (count - 1) + length))
         return transpose(total, [*range(1, rank - 1), 0])
+
+
+def _overlapped(signal: Tensor, step: int, rank: int) -> Tensor:
+    """overlap_and_add of frames of unknown number or length."""
+    shape = raw.Shape(signal)
+    count, length = shape[-2], shape[-1]
+    index = raw.ExpandDims(raw.Range(0, count, 1) * step, 1) + raw.ExpandDims(raw.Range(0, length, 1), 0)
+    flat = raw.Reshape(signal, raw.ConcatV2([shape[:-2], raw.ExpandDims(count * length, 0)], 0))
+    moved = transpose(flat, [rank - 2, *range(rank - 2)])
+    total = raw.UnsortedSegmentSum(moved, raw.Reshape(index, [-1]), (count - 1) * step + length)
+    return transpose(total, [*range(1, rank - 1), 0])
 
 
 def _shape_of(signal: Tensor, lead: list[int], rank: int, last: int) -> Any:

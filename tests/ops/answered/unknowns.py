@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tests.ops.answered.table import case
 
 
@@ -74,4 +76,46 @@ case("zshapes_counted", lambda tf, x: [
     tf.range(tf.shape(x)[0] * 2), tf.zeros([tf.shape(x)[0] - 1, tf.reduce_prod(tf.shape(x))]),
     tf.reshape(x, [tf.shape(x)[0] // 2, -1]), tf.confusion_matrix([1, 2], [2, 4]),
     tf.sequence_mask(tf.maximum([1, 3], 2)),
+])  # fmt: skip
+case("zimages", lambda tf, x: [
+    tf.cast(f(dim(tf, x)) * 64, tf.int32) for f in (
+        tf.image.flip_left_right, tf.image.flip_up_down, tf.image.transpose_image, tf.image.rot90,
+        lambda x: tf.image.crop_to_bounding_box(x, 1, 1, 2, 3), lambda x: tf.image.pad_to_bounding_box(x, 1, 0, 5, 6),
+        lambda x: tf.image.resize_image_with_crop_or_pad(x, 5, 3), lambda x: tf.image.grayscale_to_rgb(x[..., :1]),
+    )
+])  # fmt: skip
+case("zmeasured_bytes", lambda tf, x, y: tf.image.psnr(x, y, 255.0))
+case("zbest_per_class", lambda tf, b, s: [
+    *tf.image.combined_non_max_suppression(b, s, 2, 5),
+    *tf.image.combined_non_max_suppression(b[:, :, :1], s, 2, 8, 0.3, 0.4, pad_per_class=True, clip_boxes=False),
+])  # fmt: skip
+
+
+def _serialized(tf: Any, v: Any) -> list[Any]:
+    sp = tf.SparseTensor([[0, 1], [1, 0], [1, 2]], v, [2, 3])
+    rows = tf.stack([tf.serialize_sparse(sp), tf.serialize_sparse(tf.sparse_transpose(sp))])
+    return [
+        tf.serialize_sparse(sp), tf.serialize_many_sparse(sp), tf.deserialize_many_sparse(rows, v.dtype),
+        tf.deserialize_many_sparse(tf.serialize_many_sparse(sp), v.dtype, rank=2),
+    ]  # fmt: skip
+
+
+case("zserial_sparse", _serialized)
+case("zserial_sparse_text", _serialized)
+case("zoperators", lambda tf, x, y: [x @ y, y @ np.ones([3, 2], np.float32), np.ones([1, 2], np.float32) @ x])
+case("zoperators_complex", lambda tf, x: abs(x))
+
+
+def _of_length(tf: Any, x: Any) -> Any:
+    """`x` as a tensor of known rank and unknown sizes."""
+    return tf.placeholder_with_default(x, [None] * x.shape.ndims)
+
+
+case("zsignals", lambda tf, x: [
+    tf.signal.frame(_of_length(tf, x), 3, 2), tf.signal.frame(_of_length(tf, x), 4, 3, pad_end=True, pad_value=1.0),
+    tf.signal.frame(_of_length(tf, x), 4, 3, pad_end=True, axis=0), tf.abs(tf.signal.stft(_of_length(tf, x), 4, 2)),
+    tf.signal.overlap_and_add(_of_length(tf, x), 2),
+])  # fmt: skip
+case("zridge", lambda tf, x, y: [
+    tf.matrix_solve_ls(_of_length(tf, x), y, 0.5), tf.matrix_solve_ls(_of_length(tf, tf.transpose(x)), y[:2], 0.5),
 ])  # fmt: skip
