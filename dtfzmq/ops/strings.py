@@ -16,6 +16,7 @@ from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.shape_rules import same
 from dtfzmq.ops.fingerprints import fingerprint64, hash64, siphash
+from dtfzmq.ops.patterns import full_matches, replaced
 from dtfzmq.ops.shaping import invalid
 
 Array = np.ndarray
@@ -176,30 +177,27 @@ _string_join = op(
 )  # fmt: skip
 
 
-def _text(x: Array) -> str:
-    return bytes(x[()]).decode()
+def _alone(what: str, x: Array) -> bytes:
+    if x.ndim:
+        raise invalid(f"{what} must be scalar, but received {list(x.shape)}")
+    return bytes(x[()])
 
 
-def _pattern(text: str) -> Any:
-    try:
-        return re.compile(text.encode())
-    except re.error as error:
-        raise invalid(f"Invalid pattern: {text}, error: {error}") from None
+def _listed(fn: Callable[[list[bytes]], list[Any]], x: Array, dtype: Any = object) -> Array:
+    """fn of all strings at once, in the shape of x."""
+    out = np.empty(x.size, dtype)
+    out[:] = fn(x.reshape(-1).tolist())
+    return out.reshape(x.shape)
 
 
-def rewritten(match: Any, rewrite: bytes) -> bytes:
-    """`rewrite` with \\0 to \\9 replaced by the groups of a match, as RE2 does."""
-    return re.sub(rb"\\(\d|\\)", lambda m: b"\\" if m[1] == b"\\" else match[int(m[1])] or b"", rewrite)
-
-
-def _replace(x: Array, pattern: str, rewrite: str, every: bool) -> Array:
-    compiled, text = _pattern(pattern), rewrite.encode()
-    return mapped(lambda s: compiled.sub(lambda m: rewritten(m, text), s, 0 if every else 1), x)
+def _replace(x: Array, pattern: Array, rewrite: Array, every: bool) -> Array:
+    old, new = _alone("Pattern", pattern), _alone("Rewrite", rewrite)
+    return _listed(lambda texts: replaced(texts, old, new, every), x)
 
 
 def _replace_kernel(node: Any, env: Any) -> Any:
     every = node.attrs["replace_global"]
-    return lambda x, pattern, rewrite: _replace(x, _text(pattern), _text(rewrite), every)
+    return lambda x, pattern, rewrite: _replace(x, pattern, rewrite, every)
 
 
 _regex_replace = op(
@@ -210,8 +208,8 @@ _regex_replace = op(
 
 
 def _full_match(x: Array, pattern: Array) -> Array:
-    compiled = _pattern(_text(pattern))
-    return mapped(lambda s: compiled.fullmatch(s) is not None, x, np.bool_)
+    wanted = _alone("Pattern", pattern)
+    return _listed(lambda texts: full_matches(texts, wanted), x, np.bool_)
 
 
 _regex_full_match = op(
@@ -308,12 +306,16 @@ def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = N
 def regex_replace(
     input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None
 ) -> Tensor:
-    """Matches of a regular expression replaced (the first alone unless replace_global); \\1 is the first group."""
+    """Matches of a regular expression replaced (the first alone unless replace_global); \\1 is the first group.
+
+    Patterns are RE2's. Fails at run time with InvalidArgumentError for an invalid one; with UnimplementedError for one
+    that could take Python's ``re`` very long, where the extra ``regex`` is not installed.
+    """
     return _regex_replace(input, pattern, rewrite, replace_global=replace_global, name=name)
 
 
 def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Tensor:
-    """Whether the whole string matches a regular expression."""
+    """Whether the whole string matches a regular expression, under the rules of regex_replace."""
     return _regex_full_match(input, pattern, name=name)
 
 
