@@ -384,7 +384,7 @@ class Endpoint:
         channel.accept(link, who, said.received)
 
     def _claim(self, channel: Channel, said: hello.Hello, who: Who, holder: Link) -> None:
-        """A second process claims a task's name: whoever answers now holds it."""
+        """A second process claims a task's name: the first one keeps it while it is alive."""
         old = holder.peer
         if holder.state == NEW or old is None or (who.address and who.address == old.address):
             self._replace(channel, said, who, holder)
@@ -402,7 +402,8 @@ class Endpoint:
             else:
                 self._replace(channel, said, who, holder)
 
-        holder.ping(self.settings.ping_limit, answered)
+        channel.consider()
+        holder.ask_alive(answered)
 
     def _replace(self, channel: Channel, said: hello.Hello, who: Who, holder: Link) -> None:
         if holder.error is None:

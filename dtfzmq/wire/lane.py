@@ -62,6 +62,8 @@ class Channel:
 
     def expect(self, seconds: float) -> None:
         """The hello must be through within `seconds`."""
+        if self._timer is not None:
+            self._timer.cancel()
         self._timer = self._endpoint.loop.call_later(seconds, self._late)
 
     def _late(self) -> None:
@@ -79,8 +81,7 @@ class Channel:
         link = self.link
         if link is None or self.ended:
             return
-        settings = self._endpoint.settings
-        self.expect(settings.connect_timeout + settings.ping_limit)  # who asks the holder of our name takes so long
+        self.expect(self._endpoint.settings.welcome_limit)
         me = self._endpoint.me
         assert self.lane is not None
         self._say(
@@ -113,6 +114,12 @@ class Channel:
             ),
         )
         self._go_live(who, received)
+
+    def consider(self) -> None:
+        """The hello is answered later: what it claims is another's, who is asked. The newcomer is told to wait."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.send([codec.pack([frames.PING, 0])])
 
     def refuse(self, error: errors.OpError) -> None:
         """Turn the hello down with a reason, and end."""
@@ -150,7 +157,9 @@ class Channel:
             link = self.link
             self.close()
             link.refused(self, errors.make(refused.code, refused.reason), hello.who_from_wire(refused.me))
-        elif kind != frames.PING:
+        elif kind == frames.PING:
+            self.expect(self._endpoint.settings.limit)  # see `consider`
+        else:
             raise WireError(f"a frame of kind {kind} came before the hello was answered")
 
     # -- frames -------------------------------------------------------------------------------------------------------
@@ -185,7 +194,7 @@ class Channel:
         elif kind == frames.PING:
             self.lane.send([codec.pack([frames.PONG, header[1]])])  # type: ignore[union-attr]  # live lanes have lanes
         elif kind == frames.PONG:
-            link.pong(header[1])
+            link.found_alive(True)
         elif kind == frames.BYE:
             link.gone(header[1])
         elif kind != frames.WELCOME and kind != frames.REFUSED:

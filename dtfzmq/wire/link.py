@@ -8,7 +8,7 @@ be reached within the limit. Then every call fails and every step with traffic o
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dtfzmq.base import errors
@@ -50,7 +50,7 @@ class Link(Traffic):
         self._patience = patience
         self._why = ""
         self._timer: Any = None
-        self._pong: list[Any] = []
+        self._asked_alive: dict[Callable[[bool], None], Any] = {}
 
     # -- names --------------------------------------------------------------------------------------------------------
 
@@ -247,6 +247,7 @@ class Link(Traffic):
         limit = self.settings.limit / 2
         self._watch(limit if self.dial_addresses() else min(limit, self.settings.client_limit))
         self._diallers[CONTROL].start()
+        self.found_alive(False)  # last: a newcomer may be waiting to take the peer's place
 
     def refused(self, channel: Channel, error: errors.OpError, who: hello.Who) -> None:
         """A hello of ours was refused. That of a bulk lane is tried again, any other is the end."""
@@ -360,28 +361,28 @@ class Link(Traffic):
         if self.inbox.owed and self.controls:
             self.controls[0].send([codec.pack([frames.ACK, self.inbox.told()])])
 
-    def ping(self, seconds: float, answered: Any) -> None:
-        """Call ``answered(bool)`` once: whether the peer answered within `seconds`."""
+    def ask_alive(self, answered: Callable[[bool], None]) -> None:
+        """Call ``answered(bool)`` once: True when the peer answers, False when its connection has ended.
+
+        A connection that outlives silence is one whose heartbeats are answered: the peer is alive, and busy.
+        """
         if not self.controls:
             self.loop.call_soon(answered, False)
             return
-        entry = [answered, None]
-        entry[1] = self.loop.call_later(seconds, self._no_pong, entry)
-        self._pong.append(entry)
+        self._asked_alive[answered] = self.loop.call_later(self.settings.silence, self._outlived, answered)
         for channel in self.controls:
             channel.send([codec.pack([frames.PING, 0])])
 
-    def pong(self, mark: int) -> None:
-        """The peer answered a ping."""
-        waiting, self._pong = self._pong, []
-        for answered, timer in waiting:
+    def found_alive(self, alive: bool) -> None:
+        """The peer answered, or it is known in another way whether it lives."""
+        asked, self._asked_alive = self._asked_alive, {}
+        for answered, timer in asked.items():
             timer.cancel()
-            answered(True)
+            self._guarded(answered, alive)
 
-    def _no_pong(self, entry: Any) -> None:
-        if entry in self._pong:
-            self._pong.remove(entry)
-            entry[0](False)
+    def _outlived(self, answered: Callable[[bool], None]) -> None:
+        self._asked_alive.pop(answered)
+        answered(True)
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
@@ -417,7 +418,6 @@ class Link(Traffic):
         calls, self.calls = self.calls, {}
         offers, self.offers = self.offers, {}
         serving, self.serving = self.serving, {}
-        pongs, self._pong = self._pong, []
         self.incoming.clear()
         for call in calls.values():
             self._guarded(call.finish, None, error)
@@ -425,9 +425,7 @@ class Link(Traffic):
             self._guarded(offer.lost, error)
         for reply in serving.values():
             self._guarded(reply.revoke)
-        for answered, timer in pongs:
-            timer.cancel()
-            self._guarded(answered, False)
+        self.found_alive(False)
 
     def close(self) -> None:
         """End it from this side: the peer is told, calls fail with CancelledError."""

@@ -40,8 +40,8 @@ class LinkSettings:
     connect_timeout: float = 2.0
     #: Who connects says who it is within this, or its connection is ended.
     hello_limit: float = 5.0
-    #: A holder of a task's name that does not answer a ping within this is taken for dead.
-    ping_limit: float = 1.0
+    #: A hello is answered within this, or with a word that somebody else is asked first.
+    welcome_limit: float = 3.0
     #: An acknowledgement that has nothing to ride on waits this long.
     ack_delay: float = 0.02
     #: First and longest pause between attempts to connect.
@@ -61,3 +61,11 @@ class LinkSettings:
     recent_steps: int = 2000
     #: A finished step is remembered this long, so that what comes late is dropped.
     tombstone_age: float = 120.0
+
+    @property
+    def silence(self) -> float:
+        """The connection of a peer that is dead, stopped or cut off has ended after this: heartbeats found out.
+
+        One that still stands is a living process, even if it answers nothing.
+        """
+        return 0.6 * self.limit

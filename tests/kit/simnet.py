@@ -287,6 +287,11 @@ class SimNet:
         for end in self.ends_of(host):
             self.loop.call_later(self.settings.limit / 2, self._silent, end, host)
 
+    def busy(self, host: Host) -> None:
+        """A process makes no progress until it is resumed, but its heartbeats are answered."""
+        self.counts["busy"] += 1
+        host.loop.stop()
+
     def _silent(self, end: SimEnd, host: Host) -> None:
         if host.loop.stopped and not end.closed:
             end.pipe.end("no heartbeat", lose=True)

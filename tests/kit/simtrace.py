@@ -2,8 +2,9 @@
 
 Commands, one a line: ``tasks N``, ``step N master=I edges=0>1:40,1>0:9000 [feed=B] [delay=I:S]``, ``cancel N``,
 ``wait S``, ``when I>J KIND COMMAND`` (once, as the message sets out), ``kill I``, ``start I``, ``stop I``,
-``resume I``, ``cut I J``, ``heal I J``, ``end I J [KIND]`` (a lane's connection), ``goodbye I``, ``claim I PORT``
-(another process of task I), ``cluster N`` (what tasks started from now on believe), ``limit B`` (largest tensor),
+``busy I`` (no progress, but heartbeats), ``resume I``, ``cut I J``, ``heal I J``, ``end I J [KIND]`` (a lane's
+connection), ``goodbye I``, ``claim I PORT`` (another process of task I), ``cluster N`` (what tasks started from now on
+believe), ``limit B`` (largest tensor),
 ``client J`` (a process without an address calls task J), ``reach I J K`` (I looks for J at K's address), ``shared B``
 (before ``tasks``: tensors from B bytes on go through shared memory), ``blind I`` (I may not map segments),
 ``bulk on|off`` (whether bulk lanes can be opened), ``settle``.
@@ -178,6 +179,10 @@ class Trace:
     def _do_stop(self, index: str) -> None:
         self.say(f"net     x t{index} stopped")
         self.world.net.stop(self._task(index).host)
+
+    def _do_busy(self, index: str) -> None:
+        self.say(f"net     x t{index} busy")
+        self.world.net.busy(self._task(index).host)
 
     def _do_resume(self, index: str) -> None:
         self.say(f"net     x t{index} goes on")

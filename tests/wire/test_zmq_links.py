@@ -396,7 +396,7 @@ def test_a_listener_finds_out_that_its_client_is_stopped(hasty_server: Client) -
 @pytest.mark.slow
 def test_a_process_that_holds_the_interpreter_is_alive() -> None:
     limit = 3.0  # a busy machine may well keep libzmq's thread from answering for a third of a second
-    client, peer = Client(LinkSettings(limit=limit)), Peer(limit=limit)
+    client, peer = Client(LinkSettings(limit=limit), name="/job:worker/replica:0/task:0"), Peer(limit=limit)
     link = client.link(peer.address, TASK)
     rounds, held = 1, 0.0
     while held < 1.2 * limit:
@@ -405,6 +405,15 @@ def test_a_process_that_holds_the_interpreter_is_alive() -> None:
         held = clock.now() - began
         rounds *= 2
     assert link.error is None and link.statistics().repeats_out == 0
+    with client.loop.held():
+        at = client.endpoint.bind("127.0.0.1:0")
+    busy = client.begin(link, HoldInterpreter(rounds))
+    newcomer = Client(LinkSettings(limit=limit), name=TASK)
+    with pytest.raises(errors.AlreadyExistsError, match=f"{TASK} is taken: it runs at .*{peer.address}"):
+        newcomer.call(newcomer.link(at, client.endpoint.me.name), CountMe())
+    assert not busy.done
+    assert client.loop.wait(busy, 60).count == rounds, "who was there first keeps its name and its calls"
+    newcomer.close()
     client.close()
     peer.close()
 
@@ -555,7 +564,7 @@ def test_every_number_of_a_host_is_tried(server: Client, monkeypatch: pytest.Mon
     silent = [f"127.0.0.{n}" for n in range(2, 8)]
     held = [socket.create_server((number, port)) for number in silent]  # they accept, and say nothing
     monkeypatch.setattr("dtfzmq.wire.addresses.quick", lambda host: [*silent, "::nowhere", "127.0.0.1"])
-    settings = LinkSettings(connect_timeout=0.2, ping_limit=0.1, limit=60.0, max_backoff=0.05)
+    settings = LinkSettings(connect_timeout=0.2, welcome_limit=0.3, limit=60.0, max_backoff=0.05)
     client = Client(settings)
     link = client.link(f"somewhere:{port}")
     assert client.call(link, CountMe()).count == 1
