@@ -1,11 +1,14 @@
-"""The one place where threads start: named daemon threads, an elastic pool, and what a fork invalidates."""
+"""The one place where threads start: named daemon threads, an elastic pool, what a fork invalidates and an exit leaves."""
 
 from __future__ import annotations
 
+import atexit
 import collections
+import ctypes
 import logging
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -56,6 +59,7 @@ class Pool:
         self._threads = 0
         self._made = 0
         self._closed = False
+        _pools.add(self)
 
     def submit(self, fn: Callable[[], None]) -> None:
         """Run `fn` on a thread of the pool. After `close` it is dropped: its caller is being torn down.
@@ -96,6 +100,12 @@ class Pool:
         with self._lock:
             return {"threads": self._threads, "idle": self._idle, "waiting": len(self._work)}
 
+    @property
+    def busy(self) -> bool:
+        """True while a task runs or waits, also after `close`."""
+        with self._lock:
+            return self._threads > self._idle or bool(self._work)
+
     def _serve(self) -> None:
         while True:
             with self._lock:
@@ -117,6 +127,25 @@ class Pool:
             del fn  # an idle thread must not keep the last task's arrays alive
 
 
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+
+
+def _exit_without_waiting() -> None:
+    """At the exit of the interpreter: a task that still runs is left behind, whatever it computes.
+
+    Python does not wait for it, since its thread is a daemon. But the C library then runs the destructors of all
+    libraries, and a BLAS waits in its own until its threads are idle, which in a long factorization they are not. So
+    the process ends, with its exit code, before it comes to that. Does nothing where the C library lacks `on_exit`.
+    """
+    if any(pool.busy for pool in list(_pools)):
+        libc = ctypes.CDLL(None)
+        if hasattr(libc, "on_exit"):
+            libc.fflush(None)
+            libc.on_exit(libc._exit, None)
+
+
+atexit.register(_exit_without_waiting)
+
 _fork_hooks: list[Callable[[], None]] = []
 
 
@@ -126,6 +155,7 @@ def on_fork_in_child(hook: Callable[[], None]) -> None:
 
 
 def _run_fork_hooks() -> None:
+    _pools.clear()  # a fork takes no threads along
     for hook in _fork_hooks:
         hook()
 
