@@ -266,6 +266,7 @@ from dtfzmq.ops.elementwise import (
     tan,
     tanh,
 )
+from dtfzmq.ops.extremes import arg_max, arg_min, argmax, argmin
 from dtfzmq.ops.fake_quant import (
     fake_quant_with_min_max_args,
     fake_quant_with_min_max_args_gradient,
@@ -371,10 +372,6 @@ from dtfzmq.ops.records import (
     serialize_tensor,
 )
 from dtfzmq.ops.reductions import (
-    arg_max,
-    arg_min,
-    argmax,
-    argmin,
     count_nonzero,
     reduce_all,
     reduce_any,

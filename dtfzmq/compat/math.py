@@ -38,6 +38,7 @@ from dtfzmq.ops.elementwise import (
     tan,
     tanh,
 )
+from dtfzmq.ops.extremes import argmax, argmin
 from dtfzmq.ops.math import (
     accumulate_n,
     add,
@@ -68,8 +69,6 @@ from dtfzmq.ops.math import (
 from dtfzmq.ops.math import div_no_nan as divide_no_nan
 from dtfzmq.ops.nn import in_top_k, log_softmax, softmax, softplus, softsign, top_k, zero_fraction
 from dtfzmq.ops.reductions import (
-    argmax,
-    argmin,
     count_nonzero,
     reduce_all,
     reduce_any,

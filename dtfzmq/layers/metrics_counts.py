@@ -12,7 +12,7 @@ from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.scopes import control_dependencies
 from dtfzmq.layers.metrics import Metric, collected, metric_variable, ratio, same_rank
-from dtfzmq.ops import array, checks, constants, elementwise, reductions, slicing
+from dtfzmq.ops import array, checks, constants, elementwise, extremes, reductions, slicing
 from dtfzmq.ops import math as math_ops
 from dtfzmq.ops.cast import cast
 from dtfzmq.variables.scope import variable_scope
@@ -281,7 +281,7 @@ def _interpolated(tp: Tensor, fp: Tensor, fn: Tensor, name: str) -> Tensor:
 
 
 def _at_nearest(part: Tensor, rest: Tensor, measured: Tensor, wanted: float, name: str) -> Tensor:
-    at = cast(reductions.argmin(elementwise.abs(measured - wanted), 0), dtypes.int32)
+    at = cast(extremes.argmin(elementwise.abs(measured - wanted), 0), dtypes.int32)
     return math_ops.div(slicing.gather(part, at), slicing.gather(part, at) + slicing.gather(rest, at) + _EPSILON,
                         name=name)  # fmt: skip
 

@@ -9,7 +9,7 @@ import dtfzmq as tf
 from dtfzmq.base import errors
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Graph
-from dtfzmq.ops import array, clip, families, math, nest, nn, reductions, slicing
+from dtfzmq.ops import array, clip, extremes, families, math, nest, nn, reductions, slicing
 from dtfzmq.ops import constants as c
 from tests.kit.evaluate import evaluate
 
@@ -106,7 +106,7 @@ def test_both_orders_of_concat_and_old_names():
     np.testing.assert_array_equal(evaluate(array.split(1, 2, a)[1]), A[:, 2:])
     np.testing.assert_array_equal(evaluate(array.pack([a, b])), np.stack([A, A + 1]))
     np.testing.assert_array_equal(evaluate(reductions.reduce_sum(a, reduction_indices=[1], keep_dims=True)), A.sum(1, keepdims=True))  # noqa: E501
-    np.testing.assert_array_equal(evaluate(reductions.argmax(a, dimension=1)), A.argmax(1))
+    np.testing.assert_array_equal(evaluate(extremes.argmax(a, dimension=1)), A.argmax(1))
     np.testing.assert_array_equal(evaluate(array.expand_dims(a, dim=0)), A[None])
     np.testing.assert_array_equal(evaluate(math.mul(a, b)), A * (A + 1))
     with pytest.raises(ValueError, match="both"):
