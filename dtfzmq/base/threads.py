@@ -1,4 +1,4 @@
-"""The one place where threads start: named daemon threads, an elastic pool, what a fork invalidates and an exit leaves."""
+"""The one place where threads start: named daemon threads, an elastic pool, and what forks and exits leave."""
 
 from __future__ import annotations
 

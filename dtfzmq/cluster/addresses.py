@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from dtfzmq.base import errors
+from dtfzmq.wire import addresses
 
 _log = logging.getLogger("dtfzmq")
 _warned: list[str] = []
@@ -12,12 +13,12 @@ _warned: list[str] = []
 
 def split_address(address: str) -> tuple[str, int] | None:
     """("host", port) of "host:port" or "[::1]:port"; None if it is not one. A host's brackets are kept off."""
-    host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+    if address.startswith(":") or "//" in address:
         return None
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    return host, int(port)
+    try:
+        return addresses.parse(address)
+    except errors.InvalidArgumentError:
+        return None
 
 
 def join_address(host: str, port: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import signal
@@ -45,8 +46,10 @@ class Server:
 
     `server_or_cluster_def` is a ServerDef, ClusterDef, ClusterSpec or dict; job and task may be left out where there
     is only one. The port is bound when the constructor returns, also with `start=False`; port 0 takes a free one, which
-    `target` tells. `bind_address` ("host" or "host:port") is bound instead of the cluster's address. Errors: TypeError
-    and ValueError for what is no cluster, OpError for a job, task, address or port that cannot be had.
+    `target` tells. A host of the cluster that is not of this machine is taken for a name that others know it by: every
+    interface is bound then, with a warning. `bind_address` ("host" or "host:port") is bound instead of the cluster's
+    address, and nothing else ever is; "0.0.0.0" and "::" are every interface. Errors: TypeError and ValueError for what
+    is no cluster or configuration, OpError for a job, task, address or port that cannot be had.
     """
 
     def __init__(
@@ -61,6 +64,8 @@ class Server:
         bind_address: str | None = None,
         settings: LinkSettings | None = None,
     ) -> None:
+        if config is not None and not isinstance(config, ConfigProto):
+            raise TypeError(f"`config` of a Server must be a tf.ConfigProto, not {config!r}.")
         self._server_def = as_server_def(server_or_cluster_def, job_name, task_index, protocol, config)
         spec = ClusterSpec(self._server_def.cluster)
         job, index = self._server_def.job_name, self._server_def.task_index
@@ -75,7 +80,7 @@ class Server:
         heap.keep_freed()
         blas.divide(self._config.intra_op_parallelism_threads, hosts.tasks_on_this_host(spec, self._address))
         others = {names.task_name(j, i): spec.task_address(j, i) for j in spec.jobs for i in spec.task_indices(j)}
-        _refuse_port_zero(others, self.task)
+        _check_others(others, self.task)
         self._loop = process_loop()
         self._loop.grace = 0.0  # messages of others wait for nobody here
         self._loop.add_ref()
@@ -110,29 +115,30 @@ class Server:
     def _bind(self, bind_address: str | None) -> tuple[str, int]:
         """Bind, and return the host and port to tell others: those of the cluster, but for a port that was 0."""
         host, port = split_address(self._address) or ("", 0)
-        wanted = self._address
-        if bind_address:
-            pair = split_address(bind_address)
-            wanted = bind_address if pair is not None else join_address(bind_address.strip("[]"), port)
         try:
-            bound = split_address(self._endpoint.bind(wanted).partition("://")[2])
+            wanted = self._address if bind_address is None else _bind_address(bind_address, port)
+            bound = addresses.parse(self._endpoint.bind(wanted, exact=bind_address is not None))
         except errors.OpError as error:
-            raise errors.UnknownError(
-                None, None, f"Could not start server for {self.task}: {wanted} cannot be bound. {error.message}"
-            ) from None
-        assert bound is not None, wanted
-        return host, port or bound[1]
+            text = f"Could not start server for {self.task}: {error.message}"
+            wrong = isinstance(error, errors.InvalidArgumentError)
+            raise (errors.InvalidArgumentError if wrong else errors.UnknownError)(None, None, text) from None
+        return host, port or bound.port
 
     def _reachable_as(self) -> list[str]:
-        found = {join_address(self._host, self._port)}
-        if addresses.is_loopback(self._host):
+        found = {join_address(self._host, self._port), self.target.partition("://")[2]}
+        if addresses.is_loopback(self._host) or addresses.is_wide(self._host):
             found |= {f"localhost:{self._port}", f"127.0.0.1:{self._port}"}
         return sorted(found)
 
     @property
     def target(self) -> str:
-        """What a Session is given to have this server as its master: "zmq://host:port"."""
-        return f"zmq://{join_address(self._host, self._port)}"
+        """What a Session is given to have this server as its master: "zmq://host:port".
+
+        A cluster that has this task at every interface ("0.0.0.0") does not say where others find it: it is the name of
+        this machine then, or "localhost" for one whose name nobody knows.
+        """
+        host = _own_name() if addresses.is_wide(self._host) else self._host
+        return f"zmq://{join_address(host, self._port)}"
 
     @property
     def server_def(self) -> ServerDef:
@@ -240,14 +246,41 @@ def _own_address(spec: ClusterSpec, job: str, index: int) -> str:
     return address
 
 
-def _refuse_port_zero(addresses: dict[str, str], own: str) -> None:
-    for task, address in addresses.items():
+def _check_others(others: dict[str, str], own: str) -> None:
+    for task, address in others.items():
         pair = split_address(address)
-        if task != own and pair is not None and pair[1] == 0:
+        if pair is None:
+            raise errors.InvalidArgumentError(
+                None, None, f'Could not interpret "{address}" of {task} as a host-port pair. Write it as host:2222.'
+            )
+        if task != own and pair[1] == 0:
             raise ValueError(
                 f"{task} has the address {address}: only the task itself can learn what port 0 became. "
                 "Give its real port."
             )
+
+
+def _bind_address(text: str, port: int) -> str:
+    """ "host:port" of a bind address, which may leave the port out, and the brackets then."""
+    if split_address(text) is not None:
+        return text
+    host = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    wanted = join_address(host, port)
+    if not host or split_address(wanted) is None:
+        raise errors.InvalidArgumentError(
+            None, None, f"'{text}' cannot be bound: it is not a host or host:port. Give an address of this machine."
+        )
+    return wanted
+
+
+@functools.cache
+def _own_name() -> str:
+    name = socket.gethostname()
+    try:
+        addresses.look_up(name)
+    except OSError:
+        return "localhost"
+    return name
 
 
 __all__ = ["Server", "running_at"]

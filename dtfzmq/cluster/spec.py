@@ -137,7 +137,8 @@ class ClusterSpec:
         try:
             return self._cluster_spec[job_name]
         except KeyError:
-            raise ValueError(f"No such job in cluster: {job_name!r}") from None
+            known = ", ".join(self._cluster_spec)
+            raise ValueError(f"No such job in cluster: {job_name!r}. Its jobs are: {known}.") from None
 
 
 class ServerDef(Record):
@@ -195,12 +196,15 @@ def as_server_def(
             ) from None
         if job_name is None:
             if len(cluster.jobs) != 1:
-                raise ValueError("Must specify an explicit `job_name`.")
+                raise ValueError(f"Must specify an explicit `job_name`. The jobs are: {', '.join(cluster.jobs)}.")
             job_name = cluster.jobs[0]
         if task_index is None:
-            indices = cluster.task_indices(job_name) if job_name in cluster.jobs else []
+            indices = cluster.task_indices(job_name)
             if len(indices) != 1:
-                raise ValueError("Must specify an explicit `task_index`.")
+                raise ValueError(
+                    f"Must specify an explicit `task_index`. The tasks of job {job_name!r} are: "
+                    f"{', '.join(map(str, indices))}."
+                )
             task_index = indices[0]
         server_def = ServerDef(cluster=cluster, job_name=job_name, task_index=task_index)
     if protocol is not None:

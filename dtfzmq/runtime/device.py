@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
@@ -33,6 +34,9 @@ class Device:
         return f"Device({self.name!r})"
 
 
+#: More devices of one type than a task can have use for.
+MAX_COUNT = 1024
+
 _TYPES: dict[str, type[Device]] = {"CPU": Device}
 
 
@@ -42,24 +46,32 @@ def register(cls: type[Device]) -> type[Device]:
     return cls
 
 
+def check_counts(counts: Mapping[str, int]) -> None:
+    """InvalidArgumentError for an unknown type, and a count that is none or out of range."""
+    for kind, count in counts.items():
+        if not isinstance(count, numbers.Integral) or not 0 <= count <= MAX_COUNT:
+            raise errors.InvalidArgumentError(
+                None, None, f"device_count of {kind} is {count!r}; it is a whole number from 0 to {MAX_COUNT}."
+            )
+        if kind.upper() not in _TYPES and count:
+            known = ", ".join(sorted(_TYPES))
+            raise errors.InvalidArgumentError(
+                None, None, f"Unknown device type '{kind}' in device_count; known types are {known}."
+            )
+
+
 def make_devices(task: str, counts: Mapping[str, int], incarnation: int) -> list[Device]:
     """The devices of a task: `counts` of each type (device_count), one CPU if it does not say.
 
-    Raises InvalidArgumentError for an unknown type or a negative count; zero CPUs are one, since every task needs one.
+    Raises InvalidArgumentError as `check_counts` does; zero CPUs are one, since every task needs one.
     """
+    check_counts(counts)
     wanted = {"CPU": 1, **{kind.upper(): count for kind, count in counts.items()}}
     made = []
     for kind in sorted(wanted):
         count = wanted[kind]
-        if kind not in _TYPES and count:
-            raise errors.InvalidArgumentError(
-                None,
-                None,
-                f"Unknown device type '{kind}' in device_count; known types are {', '.join(sorted(_TYPES))}.",
-            )
-        if count < 0:
-            raise errors.InvalidArgumentError(None, None, f"device_count of {kind} is {count}; it is a number from 0.")
         if kind == "CPU":
             count = max(count, 1)
-        made += [_TYPES[kind](task, number, incarnation) for number in range(count)]
+        if count:
+            made += [_TYPES[kind](task, number, incarnation) for number in range(count)]
     return made

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from typing import NamedTuple
 
 from dtfzmq.base import errors
 
+_NAME = re.compile(r"\w(?:[\w.-]*\w)?\.?")  # in any script
+_PORT = re.compile(r"[0-9]{1,5}")
 _SCHEMES = ("zmq://", "tcp://", "grpc://")
 
 
@@ -31,12 +34,17 @@ def parse(text: str) -> Address:
             rest = rest[len(scheme) :]
             break
     host, colon, port = rest.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535 or "/" in rest:
+    if not colon or not _PORT.fullmatch(port) or int(port) > 65535:
         raise errors.InvalidArgumentError(None, None, f"'{text}' is not an address; write it like 'host:2222'.")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
+        named = is_literal(host)
     elif ":" in host:
         raise errors.InvalidArgumentError(None, None, f"Write the IPv6 address in '{text}' in brackets: '[::1]:2222'.")
+    else:
+        named = not host or _NAME.fullmatch(host) is not None
+    if not named:
+        raise errors.InvalidArgumentError(None, None, f"'{host}' in '{text}' is not a host; write it like 'host:2222'.")
     return Address(host or "localhost", int(port))
 
 
@@ -47,6 +55,11 @@ def is_literal(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_wide(host: str) -> bool:
+    """True if `host` means every interface of the machine that binds it."""
+    return is_literal(host) and ipaddress.ip_address(host.partition("%")[0]).is_unspecified
 
 
 def is_loopback(host: str) -> bool:
@@ -66,7 +79,10 @@ def look_up(host: str) -> list[str]:
     fast = quick(host)
     if fast is not None:
         return fast
-    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except UnicodeError as error:  # a label that no host can have
+        raise OSError(f"{host} is not a host name ({error})") from None
     numbers = list(dict.fromkeys(str(entry[4][0]) for entry in found))
     return sorted(numbers, key=lambda n: ":" in n)
 

@@ -148,12 +148,12 @@ class Endpoint:
 
     # -- for the owner ------------------------------------------------------------------------------------------------
 
-    def bind(self, address: str, advertised: str = "") -> str:
+    def bind(self, address: str, advertised: str = "", exact: bool = False) -> str:
         """Listen at `address` ("host:port", any scheme). Returns the address to tell others; port 0 is filled in.
 
-        Raises errors.OpError naming the address if it cannot be bound.
+        Raises errors.OpError naming the address if it cannot be bound. `exact`: see Transport.listen.
         """
-        self._listener = self.transport.listen(address, self._accept)
+        self._listener = self.transport.listen(address, self._accept, exact)
         bound = advertised or self._listener.address
         self.me = dataclasses.replace(self.me, address=bound)
         return bound

@@ -101,7 +101,7 @@ class InprocTransport:
         self._loop = loop
         self._hub = hub
 
-    def listen(self, address: str, accept: Accept) -> InprocListener:
+    def listen(self, address: str, accept: Accept, exact: bool = False) -> InprocListener:
         """See transport.Transport."""
         asked = addresses.parse(address)
         name = addresses.Address(asked.host, asked.port or self._hub.free_port()).text()

@@ -40,9 +40,9 @@ class Network:
         self._inproc = InprocTransport(loop, self._hub)
         self._local = local
 
-    def listen(self, address: str, accept: Accept) -> Listener:
+    def listen(self, address: str, accept: Accept, exact: bool = False) -> Listener:
         """See transport.Transport."""
-        outer = self._zmq.listen(address, accept)
+        outer = self._zmq.listen(address, accept, exact)
         try:
             return _Both(outer, self._inproc.listen(outer.address, accept))
         except BaseException:

@@ -67,8 +67,12 @@ Accept = Callable[[Lane], LaneEvents]
 class Transport(Protocol):
     """A way to reach addresses."""
 
-    def listen(self, address: str, accept: Accept) -> Listener:
-        """Bind `address`; `accept` is called for each connection that sends something. Raises errors.OpError."""
+    def listen(self, address: str, accept: Accept, exact: bool = False) -> Listener:
+        """Bind `address`; `accept` is called for each connection that sends something. Raises errors.OpError.
+
+        A host that is not of this machine is one that others know it by, and every interface is bound; with `exact` it
+        is an InvalidArgumentError.
+        """
 
     def connect(self, address: str, kind: int, events: LaneEvents) -> Lane:
         """Begin to connect; `events` hears of success or failure, also of an address that is malformed.

@@ -29,6 +29,10 @@ from dtfzmq.wire.zmqsocket import (
 )
 
 
+# What the end of an attempt tells of who is there: nothing, that it is nobody, or how somebody is.
+_OURS, _NOBODY, _THEIRS = 1, 2, 3
+
+
 class Owner(Protocol):
     """What a lane needs of its transport."""
 
@@ -74,6 +78,8 @@ class _Dealer(Watched):
             self._lane.failed("the connection ended", self.ready)
         elif event == zmq.EVENT_CLOSED:
             self._lane.failed("the connection ended" if self.connected else self._lane.unanswered(), self.ready)
+        elif event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+            self._lane.failed(self._lane.unanswered() if self._lane.waited() else FAILED[event], self.ready)
         elif event in FAILED:
             self._lane.failed(FAILED[event], self.ready)
 
@@ -101,6 +107,8 @@ class DealerLane(ZmqLane):
         self._port = 0
         self._dealer: _Dealer | None = None
         self._began = 0.0
+        self._why = ""
+        self._worth = 0
         self._timer: Any = None
 
     def begin(self) -> None:
@@ -120,7 +128,7 @@ class DealerLane(ZmqLane):
     def _look_up(self, host: str) -> None:
         try:
             numbers = addresses.look_up(host)
-        except (OSError, UnicodeError):
+        except OSError:
             self._loop.call_soon(self.over, f"the host name {host} is not known")
         else:
             self._loop.call_soon(self._found, numbers)
@@ -138,7 +146,7 @@ class DealerLane(ZmqLane):
         try:
             dealer = self._dealer = _Dealer(self, self._transport.poller, settings, number, self._port)
         except zmq.ZMQError as exc:
-            self.failed(f"cannot connect to {addresses.endpoint(number, self._port)}: {exc}", False)
+            self.failed(f"cannot connect to {addresses.endpoint(number, self._port)}: {exc}", False, _OURS)
             return
         # libzmq gives up in silence where it cannot make a socket, or make anything of the number.
         self._timer = self._loop.call_later(2 * settings.connect_timeout, self._late, dealer)
@@ -149,10 +157,16 @@ class DealerLane(ZmqLane):
 
     def unanswered(self) -> str:
         """Why a connection did not come about: libzmq tells only that."""
-        waited = self._loop.now() - self._began
-        if waited >= self._transport.settings.connect_timeout * 0.9:
-            return f"no answer within {waited:.1f} s"
-        return REFUSED
+        if not self.waited():
+            return REFUSED
+        seconds = self._loop.now() - self._began
+        if self._dealer is not None and self._dealer.connected:
+            return f"it accepted the connection and said nothing for {seconds:.1f} s"
+        return f"no answer within {seconds:.1f} s"
+
+    def waited(self) -> bool:
+        """True if the attempt took the time that it may take."""
+        return self._loop.now() - self._began >= self._transport.settings.connect_timeout * 0.9
 
     def opened(self) -> None:
         """The handshake is through."""
@@ -161,13 +175,17 @@ class DealerLane(ZmqLane):
             self._timer.cancel()
             self.events.on_open()
 
-    def failed(self, reason: str, was_open: bool) -> None:
-        """The attempt or the connection ended."""
+    def failed(self, reason: str, was_open: bool, worth: int = _THEIRS) -> None:
+        """The attempt or the connection ended. Of several numbers, the one that tells most says why."""
         self._drop(0)
+        if reason == REFUSED:
+            worth = _NOBODY
+        if was_open or worth > self._worth:
+            self._why, self._worth = reason, worth
         if self._numbers and not was_open:
             self._next()
         else:
-            self.over(reason)
+            self.over(self._why)
 
     def send(self, frames: Sequence[Any], frozen: bool = False) -> None:
         """See transport.Lane."""

@@ -83,7 +83,9 @@ class _RouterLane(ZmqLane):
 class ZmqListener(Watched):
     """A bound ROUTER and its lanes. See transport.Listener."""
 
-    def __init__(self, loop: Any, poller: ZmqPoller, settings: LinkSettings, address: str, accept: Accept) -> None:
+    def __init__(
+        self, loop: Any, poller: ZmqPoller, settings: LinkSettings, address: str, accept: Accept, exact: bool
+    ) -> None:
         self._loop = loop
         self._accept = accept
         self.lanes: dict[bytes, _RouterLane] = {}
@@ -95,49 +97,60 @@ class ZmqListener(Watched):
         super().__init__(poller, zmq.ROUTER, settings)
         self.sock.set(zmq.ROUTER_MANDATORY, 1)
         try:
-            host = self._bind(asked, address)
+            warning = self._bind(asked, address, exact)
         except BaseException:
             self.shut(0)
             raise
         last = self.sock.get(zmq.LAST_ENDPOINT).decode().rstrip("\0")
         self._endpoint = last
         port = int(last.rpartition(":")[2])
-        self.address = addresses.Address(host, port).text()
+        self.address = addresses.Address(asked.host, port).text()
+        if warning:
+            _log.warning(warning, self.address)
         self.connections = Connections(port)
 
-    def _bind(self, asked: addresses.Address, text: str) -> str:
-        """Bind the address where it is local, else every interface; returns the host to tell others."""
+    def _bind(self, asked: addresses.Address, text: str, exact: bool) -> str:
+        """Bind the address where it is local, else, unless `exact`, every interface; returns the warning to log."""
+        if addresses.is_wide(asked.host):
+            if not self._bind_number(asked.host, asked.port, text):
+                raise errors.UnavailableError(None, None, f"{text} cannot be bound: no interface of its family is up.")
+            return "%s is every interface, open to the network, without keys: whoever reaches it can run graphs."
         try:
             numbers = addresses.look_up(asked.host)
         except OSError:
             numbers = []
-        if asked.host in ("0.0.0.0", "::", "*"):
-            numbers = []
         for number in numbers:
-            try:
-                self.sock.set(zmq.IPV6, int(":" in number))
-                self.sock.bind(addresses.endpoint(number, asked.port))
-                if not addresses.is_loopback(number):
-                    _log.warning("%s is open to the network, without keys: whoever reaches it can run graphs.", text)
-                return asked.host
-            except zmq.ZMQError as exc:
-                if exc.errno == zmq.EADDRINUSE:
-                    raise errors.AlreadyExistsError(
-                        None, None, f"Address already in use: {text}. Another server or program listens there."
-                    ) from None
-                if exc.errno == errno.EACCES:
-                    raise errors.PermissionDeniedError(
-                        None, None, f"{text} cannot be bound: permission denied; choose a port above 1023."
-                    ) from None
+            if self._bind_number(number, asked.port, text):
+                if addresses.is_loopback(number):
+                    return ""
+                return "%s is open to the network, without keys: whoever reaches it can run graphs."
         if addresses.is_loopback(asked.host):
             raise errors.UnavailableError(None, None, f"{text} cannot be bound: there is no loopback interface.")
+        if exact:
+            text = f"'{asked.host}' in {text} is not an address of this machine; bind one that is, or 0.0.0.0 for all."
+            raise errors.InvalidArgumentError(None, None, text)
+        if not self._bind_number("0.0.0.0", asked.port, text):
+            raise errors.UnavailableError(
+                None, None, f"{text} cannot be bound, nor every interface; is there a network?"
+            )
+        return "%s is not an address of this machine: every interface listens, open to the network, without keys."
+
+    def _bind_number(self, number: str, port: int, text: str) -> bool:
+        """Bind one number. False if it is not of this machine."""
         try:
-            self.sock.set(zmq.IPV6, 0)
-            self.sock.bind(f"tcp://0.0.0.0:{asked.port}")
+            self.sock.set(zmq.IPV6, int(":" in number))
+            self.sock.bind(addresses.endpoint(number, port))
         except zmq.ZMQError as exc:
-            raise errors.AlreadyExistsError(None, None, f"{text} cannot be bound: {exc}.") from None
-        _log.warning("%s is not an address of this machine: every interface listens, open to the network.", text)
-        return asked.host
+            if exc.errno == zmq.EADDRINUSE:
+                raise errors.AlreadyExistsError(
+                    None, None, f"Address already in use: {text}. Another server or program listens there."
+                ) from None
+            if exc.errno == errno.EACCES:
+                raise errors.PermissionDeniedError(
+                    None, None, f"{text} cannot be bound: permission denied; choose a port above 1023."
+                ) from None
+            return False
+        return True
 
     def drain(self) -> int:
         """See zmqpoll.Source."""

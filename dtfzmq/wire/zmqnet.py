@@ -22,9 +22,9 @@ class ZmqTransport:
         self.poller = poller
         self.settings = settings or LinkSettings()
 
-    def listen(self, address: str, accept: Accept) -> ZmqListener:
+    def listen(self, address: str, accept: Accept, exact: bool = False) -> ZmqListener:
         """See transport.Transport."""
-        return ZmqListener(self.loop, self.poller, self.settings, address, accept)
+        return ZmqListener(self.loop, self.poller, self.settings, address, accept, exact)
 
     def connect(self, address: str, kind: int, events: LaneEvents) -> Lane:
         """See transport.Transport."""

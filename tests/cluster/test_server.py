@@ -109,6 +109,70 @@ def test_port_zero_and_a_bind_address_of_its_own(free_port):
     two.stop()
 
 
+@pytest.mark.parametrize("bind", ["10.99.99.99", "lo0", "127.0.0.1x", "[2001:db8::1]", "", "*", "no host", "a" * 80])
+def test_a_bind_address_that_is_not_of_this_machine_binds_nothing(free_port, bind):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"/job:ps/.*(not an address of|is not a host)") as caught:
+        tf.train.Server({"ps": [f"localhost:{free_port}"]}, bind_address=bind)
+    assert bind.strip("[]") in caught.value.message
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        assert probe.connect_ex(("127.0.0.1", free_port))
+    server = tf.train.Server({"ps": [f"localhost:{free_port}"]}, bind_address="127.0.0.1")
+    server.stop()
+
+
+def test_a_name_of_the_cluster_that_is_not_of_this_machine_is_bound_at_every_interface(free_port, caplog):
+    with caplog.at_level(logging.WARNING, "dtfzmq"):
+        server = tf.train.Server({"w": [f"worker-0.invalid:{free_port}"]})
+    try:
+        assert value_of(f"zmq://127.0.0.1:{free_port}") == 21
+        (record,) = caplog.records
+        assert f"worker-0.invalid:{free_port} is not an address of this machine" in record.getMessage()
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])
+def test_a_server_at_every_interface_has_a_target_that_others_can_use(host, caplog):
+    with caplog.at_level(logging.WARNING, "dtfzmq"):
+        server = tf.train.Server({"w": [f"{host}:0"]})
+    try:
+        assert server.target.rpartition(":")[0] in (f"zmq://{socket.gethostname()}", "zmq://localhost")
+        port = server.target.rpartition(":")[2]
+        for target in (server.target, f"zmq://127.0.0.1:{port}", f"zmq://{host}:{port}"):
+            assert value_of(target) == 21
+        with socket.create_connection(("127.0.0.1", int(port)), 1):
+            pass
+        assert [r.getMessage() for r in caplog.records if "not an address" in r.getMessage()] == []
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("address", ["localhost", "", "localhost:", "localhost:99999", "a b:1", "::1:2", "*:1", "h:²"])
+def test_an_address_of_another_task_that_is_none_is_told_at_once(address):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="/job:worker/replica:0/task:1 as a host-port pair"):
+        tf.train.Server({"ps": ["localhost:0"], "worker": ["localhost:1", address]}, "ps", 0)
+
+
+@pytest.mark.parametrize("target", ["zmq://::1:2222", "zmq://*:1", "zmq://a b:1", "zmq:// localhost:1", "zmq://[no]:1"])
+def test_a_target_that_is_no_address_is_told_at_once(target):
+    with tf.Graph().as_default(), pytest.raises(tf.errors.InvalidArgumentError, match="as a host-port pair"):
+        tf.constant(1)
+        tf.Session(target)
+
+
+@pytest.mark.parametrize("config", [5, {"device_count": {"CPU": 1}}, tf.ConfigProto])
+def test_what_is_no_configuration_is_a_type_error(config):
+    with pytest.raises(TypeError, match="must be a tf.ConfigProto"):
+        tf.train.Server({"local": ["localhost:0"]}, config=config)
+
+
+@pytest.mark.parametrize("count", [100_000_000, 1025, -1, 2.5, "2"])
+def test_a_count_of_devices_that_cannot_be_is_told(count):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="device_count of CPU is .*0 to 1024"):
+        tf.train.Server({"local": ["localhost:0"]}, config=tf.ConfigProto(device_count={"CPU": count}))
+
+
 def test_loopback_is_quiet_and_a_wide_port_is_not(caplog):
     with caplog.at_level(logging.WARNING, "dtfzmq"):
         server = tf.train.Server.create_local_server()

@@ -166,7 +166,7 @@ class SimTransport:
         self._net = net
         self._host = host
 
-    def listen(self, address: str, accept: Accept) -> SimListener:
+    def listen(self, address: str, accept: Accept, exact: bool = False) -> SimListener:
         """See transport.Transport."""
         asked = addresses.parse(address)
         name = addresses.Address(asked.host, asked.port or next(self._net.ports)).text()
