@@ -113,10 +113,10 @@ def _svd_kernel(node: Any, env: Any) -> Any:
         if x.dtype.itemsize == 2:
             x = x.astype(np.float32)
         if not vectors:
-            s, u, v = np.linalg.svd(x, compute_uv=False), np.zeros(0), np.zeros(0)
-        else:
-            u, s, vh = np.linalg.svd(x, full_matrices=full)
-            v = turned(vh)
+            none = np.zeros(0)  # no vectors
+            return np.linalg.svd(x, compute_uv=False).astype(kinds[0]), none.astype(kinds[1]), none.astype(kinds[2])
+        u, s, vh = np.linalg.svd(x, full_matrices=full)
+        v = turned(vh)
         return s.astype(kinds[0]), u.astype(kinds[1], copy=False), v.astype(kinds[2], copy=False)
 
     return svd

@@ -101,7 +101,7 @@ def tensor_from_bytes(data: bytes) -> Array:
     if kind == "string":
         texts = _unpacked(found[4], int(np.prod(shape, dtype=np.int64))) if 4 in found else []
         texts += [v for number, v in fields if number == 8]
-        flat = np.empty(len(texts), object)
+        flat: Array = np.empty(len(texts), object)
         flat[:] = texts
     else:
         flat = np.frombuffer(found.get(4, b""), dtypes.as_dtype(kind).np_dtype)

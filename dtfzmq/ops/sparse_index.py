@@ -119,7 +119,7 @@ def _reshape(indices: Array, shape: Array, wanted: Array) -> tuple[Array, Array]
             f"{int(np.prod(new, dtype=np.int64))}. input_shape={_row(shape)} output_shape={_row(new)}"
         )
     keys = flat(indices, shape)
-    rows = np.stack(np.unravel_index(keys, tuple(new.tolist())), 1) if len(new) else np.zeros((len(keys), 0))
+    rows = np.stack(np.unravel_index(keys, [int(n) for n in new]), 1) if len(new) else np.zeros((len(keys), 0))
     return rows.astype(np.int64), new
 
 
@@ -136,7 +136,7 @@ sparse_reshaped = op(
 
 def _groups(indices: Array, shape: Array) -> tuple[Array, Array]:
     """For each element the number of its row (all axes but the last), and how many rows there are."""
-    return flat(indices[:, :-1], shape[:-1]), np.int64(np.prod(shape[:-1], dtype=np.int64))
+    return flat(indices[:, :-1], shape[:-1]), np.asarray(np.prod(shape[:-1], dtype=np.int64))
 
 
 sparse_groups = op(

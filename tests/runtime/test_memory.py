@@ -100,7 +100,7 @@ def test_release_gives_arrays_that_are_the_callers_own() -> None:
     fresh = [np.ones(3)]
     address = fresh[0].ctypes.data
     assert release(fresh)[0].ctypes.data == address
-    values = [shared, shared[:2], np.float64(1)]
+    values: list[Any] = [shared, shared[:2], np.float64(1)]
     release(values)
     values[0][:] = values[1][:] = 7
     assert shared.tolist() == [1] * 3
