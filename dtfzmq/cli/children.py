@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import signal
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dtfzmq.base import clock
+from dtfzmq.cli import guard
 
 # What a child gets to end by itself after a signal before it is killed; Ctrl-C has to be over within a second.
 GRACE_S = 0.6
@@ -53,8 +55,34 @@ class Child:
             pass
 
 
+class Guard:
+    """The process that ends a launcher's children if the launcher is killed, see guard.py."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", guard.__file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,
+        )
+
+    def tell(self, sign: str, child: Child) -> None:
+        """The group of a child runs ("+"), or is over ("-")."""
+        pipe = self._process.stdin
+        assert pipe is not None
+        with contextlib.suppress(BrokenPipeError):  # it was killed; then there is none
+            pipe.write(f"{sign}{child.process.pid}\n".encode())
+            pipe.flush()
+
+    def close(self) -> None:
+        """End it, and whatever still runs."""
+        self._process.communicate()
+
+
 class Children:
-    """All children of one launcher. Used by one thread.
+    """All children of one launcher. Used by one thread. If the launcher is killed they end all the same.
 
     `show(label, line)` is called with each line that a child prints, without its end.
     """
@@ -62,12 +90,18 @@ class Children:
     def __init__(self, show: Callable[[str, str], None]) -> None:
         self._show = show
         self._selector = selectors.DefaultSelector()
+        self._guard = Guard()
         self.all: list[Child] = []
 
     def start(self, label: str, argv: Sequence[str], environment: Mapping[str, str], piped: bool = True) -> Child:
-        """Start a child, see Child. Raises OSError if the program cannot be run."""
-        child = Child(label, argv, environment, piped)
+        """Start a child, see Child. Raises OSError, which names the program, if it cannot be run."""
+        try:
+            child = Child(label, argv, environment, piped)
+        except OSError as error:
+            text = f"{label} cannot run '{argv[0]}': {error.strerror}. Give a program, by its path or as PATH has it."
+            raise type(error)(text) from None
         self.all.append(child)
+        self._guard.tell("+", child)
         if piped:
             self._selector.register(child.pipe, selectors.EVENT_READ, child)
         return child
@@ -82,22 +116,27 @@ class Children:
     def end(self, children: Iterable[Child], number: int, grace: float = GRACE_S) -> None:
         """End `children` by signal `number`, and those that stay longer than `grace` seconds by SIGKILL.
 
-        Their whole groups are ended, and what they still printed is shown.
+        Their whole groups are ended, and what they still printed is shown, if that is still possible.
         """
         ending = list(children)
         for child in ending:
             child.signal(number)
         deadline = clock.now() + grace
         while any(child.code is None for child in ending) and clock.now() < deadline:
-            self.turn()
+            with contextlib.suppress(OSError):  # the terminal may be closed
+                self.turn()
         for child in ending:
             child.signal(signal.SIGKILL)
             child.process.wait()
-            self._drain(child)
+            self._guard.tell("-", child)
+        for child in ending:
+            with contextlib.suppress(OSError):
+                self._drain(child)
 
     def close(self) -> None:
         """End everything at once; to be called however the launcher ends."""
         self.end(self.all, signal.SIGKILL, 0.0)
+        self._guard.close()
         self._selector.close()
 
     def _read(self, child: Child) -> bool:

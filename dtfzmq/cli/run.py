@@ -10,15 +10,16 @@ import sys
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from dtfzmq.cli import status
+from dtfzmq.cli import serve, status
 from dtfzmq.cli.children import Child, Children, Printer
 from dtfzmq.cli.ports import HeldPorts
+from dtfzmq.runtime.device import check_counts
 
 _EPILOG = """\
 The command gets TF_CONFIG, and these are filled in wherever they stand in its arguments:
 {ps_hosts} {worker_hosts} {job_name} {task_index} {target} (the address of its own server, or of worker 0's).
 Ports are bound before they are published and stay held until the end. The exit code is that of the first task that
-fails, else 0. Ctrl-C ends every task within a second.
+fails, else 0. Ctrl-C ends every task within a second, and none outlives this command, however it ends.
 """
 
 # Each BLAS would otherwise take all cores for itself; a setting of the user's is left alone.
@@ -61,30 +62,58 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError("Say what to run after --, for example: dtfzmq run --ps 1 --workers 2 -- python train.py")
     if arguments.ps < 0 or arguments.workers < 1:
         raise ValueError("A cluster needs at least one worker, and no fewer than 0 ps.")
-    held = HeldPorts(arguments.ps + arguments.workers, arguments.host)
+    check_counts(serve.parse_devices(arguments.devices))
+    arguments.host = _bare(arguments.host)
+    held = _held(arguments.ps + arguments.workers, arguments.host)
     launch = Launch(arguments, command, held)
-    previous = signal.signal(signal.SIGTERM, _terminated)
+    # One that is ignored, as nohup has it, stays so.
+    ends = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
+    previous = {number: signal.signal(number, _terminated) for number in ends}
     try:
         return launch.go()
-    except _Terminated:
+    except _Terminated as ended:
         launch.children.end(launch.children.all, signal.SIGTERM)
-        return 128 + signal.SIGTERM
+        return 128 + ended.number
     except KeyboardInterrupt:
         launch.children.end(launch.children.all, signal.SIGINT)
         return 128 + signal.SIGINT
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        for number in ends:
+            signal.signal(number, signal.SIG_IGN)
         launch.children.close()
         held.close()
-        signal.signal(signal.SIGTERM, previous)
+        for number in ends:
+            signal.signal(number, previous[number])
 
 
 class _Terminated(BaseException):
-    """SIGTERM came."""
+    """SIGTERM came, or the terminal was closed."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
 
 
 def _terminated(number: int, frame: Any) -> NoReturn:
-    raise _Terminated
+    raise _Terminated(number)
+
+
+def _bare(host: str) -> str:
+    """The host without the brackets of an IPv6 number. ValueError if none is left."""
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not bare:
+        raise ValueError("--host is empty; give an address of this machine, as 127.0.0.1.")
+    return bare
+
+
+def _held(count: int, host: str) -> HeldPorts:
+    try:
+        return HeldPorts(count, host)
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ValueError(
+            f"{count} ports of --host {host} cannot be bound: {why}. Give an address of this machine, as 127.0.0.1."
+        ) from None
 
 
 class Launch:

@@ -138,12 +138,52 @@ def test_an_interrupt_ends_every_task_within_a_second(launch: Launcher, number: 
         assert not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])
+def test_no_task_outlives_a_launcher_that_is_ended(launch: Launcher, number: int, tmp_path: Path) -> None:
+    program = """
+        import os, subprocess, sys, time
+        grandchild = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+        open(f"pids{sys.argv[1]}", "w").write(f"{os.getpid()} {grandchild.pid}\\n")
+        time.sleep(60)
+    """
+    process = launch(program, "--ps 0 --workers 2", "{task_index}")
+    files = [tmp_path / "pids0", tmp_path / "pids1"]
+    wait_for(lambda: all(file.exists() and file.read_text().endswith("\n") for file in files), 20, "tasks starting")
+    os.killpg(process.pid, number)  # a terminal that is closed tells the whole group
+    code, _ = finished(process)
+    assert code == (128 + number if number == signal.SIGHUP else -number)
+    for pid in " ".join(file.read_text() for file in files).split():
+        wait_for(lambda pid=pid: is_over(pid), 10, f"the end of {pid}")  # type: ignore[misc]
+
+
+def is_over(pid: str) -> bool:
+    """Whether a process has ended; nobody may be there to collect it."""
+    try:
+        return " Z " in Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+@pytest.mark.slow
+def test_a_host_may_stand_in_brackets(launch: Launcher) -> None:
+    code, out = finished(launch("import sys; print(sys.argv[1])", "--ps 0 --host [::1]", "{worker_hosts}"))
+    assert code == 0, out
+    assert re.search(r"\| \[::1\]:\d+$", out.strip()), out
+
+
 @pytest.mark.parametrize(
     ("options", "command", "text"),
     [
         ([], [], "Say what to run after --"),
         (["--workers", "0"], ["--", "true"], "at least one worker"),
-        (["--ps", "0"], ["--", "/no/such/program"], "/no/such/program"),
+        (["--ps", "0"], ["--", "/no/such/program"], "worker/0 cannot run '/no/such/program': No such file"),
+        (["--host", "8.8.8.8"], ["--", "true"], "--host 8.8.8.8 cannot be bound"),
+        (["--host", "no-such.invalid"], ["--", "true"], "--host no-such.invalid cannot be bound"),
+        (["--host", "a" * 80], ["--", "true"], "cannot be bound"),
+        (["--host", ""], ["--", "true"], "--host is empty"),
+        (["--devices", "x"], ["--", "true"], "'x' of --devices"),
+        (["--devices", "CPU:100000000"], ["--", "true"], "0 to 1024"),
     ],
 )
 def test_bad_usage_says_what_next(options: list[str], command: list[str], text: str) -> None:
@@ -153,3 +193,4 @@ def test_bad_usage_says_what_next(options: list[str], command: list[str], text: 
     )  # fmt: skip
     assert process.returncode == 1
     assert text in process.stderr
+    assert process.stdout == ""  # nothing was started
