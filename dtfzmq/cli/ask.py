@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import argparse
+import math
 from typing import Any
 
 from dtfzmq.base import clock, errors
 from dtfzmq.client.config import ConfigProto
 from dtfzmq.client.connect import connect
 from dtfzmq.client.connection import Answer
+
+_LONGEST_S = 86400.0
+
+
+def seconds(text: str) -> float:
+    """An option that is a time to wait; for argparse."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= _LONGEST_S:  # false for what is no number
+        raise argparse.ArgumentTypeError(f"'{text}' is not a time to wait; give seconds, up to {_LONGEST_S:g}")
+    return value
 
 
 def as_target(text: str) -> str:

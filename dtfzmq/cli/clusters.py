@@ -16,12 +16,23 @@ def parse(text: str) -> Jobs:
 
     `text` is the path of a file that holds one of the other two forms, JSON (job -> list of addresses, or job ->
     {index: address}; a ``TF_CONFIG`` with a "cluster" entry will do), or jobs as ``job=address,address;job=...``.
-    Raises ValueError with the offending part.
+    Raises ValueError with the file and the offending part.
     """
     text = text.strip()
-    if not text.startswith("{") and os.path.isfile(text):
+    if text.startswith("{") or not os.path.isfile(text):
+        return _parsed(text)
+    try:
         with open(text, encoding="utf-8") as file:
-            text = file.read().strip()
+            return _parsed(file.read().strip())
+    except OSError as error:
+        raise ValueError(f"The cluster's file {text} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"The cluster's file {text} is not text; {_FORMS}.") from None
+    except ValueError as error:
+        raise ValueError(f"In {text}: {error}") from None
+
+
+def _parsed(text: str) -> Jobs:
     jobs = _from_json(text) if text.startswith("{") else _from_text(text)
     if not jobs:
         raise ValueError(f"The cluster is empty; {_FORMS}.")
@@ -31,7 +42,7 @@ def parse(text: str) -> Jobs:
 def _from_json(text: str) -> Jobs:
     try:
         data: Any = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"The cluster is not valid JSON ({error}); {_FORMS}.") from None
     if isinstance(data.get("cluster"), dict):
         data = data["cluster"]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import os
 import re
 import sys
 from typing import Any
 
+from dtfzmq.base import errors
 from dtfzmq.cli import clusters
 from dtfzmq.client.config import ConfigProto
 from dtfzmq.cluster.server import Server
@@ -68,8 +70,15 @@ def serve(arguments: argparse.Namespace) -> int:
 
 
 def write_whole(path: str, text: str) -> None:
-    """Write a file so that a reader sees nothing or all of it."""
+    """Write a file so that a reader sees nothing or all of it. InvalidArgumentError where that cannot be."""
     draft = f"{path}.{os.getpid()}"
-    with open(draft, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(draft, path)
+    try:
+        with open(draft, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(draft, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(draft)
+        raise errors.InvalidArgumentError(
+            None, None, f"'{path}' cannot be written: {error.strerror}. Name a file, in a folder that is there."
+        ) from None

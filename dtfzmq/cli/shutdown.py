@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from dtfzmq.base import errors
-from dtfzmq.cli.ask import as_target, ask
+from dtfzmq.cli.ask import as_target, ask, seconds
 from dtfzmq.wire import messages
 
 
@@ -19,7 +19,7 @@ def add_parser(verbs: Any) -> None:
     )
     parser.add_argument("target", nargs="+", metavar="TARGET", help="host:port or zmq://host:port")
     parser.add_argument("--force", action="store_true", help="end it though others' sessions are open")
-    parser.add_argument("--timeout", type=float, default=5.0, help="seconds to wait for an answer (5)")
+    parser.add_argument("--timeout", type=seconds, default=5.0, help="seconds to wait for an answer (5)")
     parser.set_defaults(call=shutdown)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dtfzmq.base import clock, errors, names
-from dtfzmq.cli.ask import as_target, ask
+from dtfzmq.cli.ask import as_target, ask, seconds
 from dtfzmq.wire import messages
 
 Report = dict[str, Any]
@@ -20,13 +20,13 @@ def add_parser(verbs: Any) -> None:
         description="Shows every task of the cluster that a server belongs to. Exit code 0 if all of them are up.",
     )
     parser.add_argument("target", metavar="TARGET", help="host:port or zmq://host:port of any of its servers")
-    parser.add_argument("--timeout", type=float, default=1.5, help="seconds after which a silent task is down (1.5)")
+    parser.add_argument("--timeout", type=seconds, default=1.5, help="seconds after which a silent task is down (1.5)")
     parser.add_argument("--steps", action="store_true", help="show each running step and the tasks it waits for")
     parser.set_defaults(call=lambda arguments: show(as_target(arguments.target), arguments.timeout, arguments.steps))
 
 
 def show(target: str, timeout: float, steps: bool = False) -> int:
-    """Print the account of each task of the cluster of `target`; 1 if one is down."""
+    """Print the account of each task of the cluster of `target`; 1 if one is down, or another is in its place."""
     begin = clock.now()
     (first,) = ask([target], messages.Status(), timeout)
     if isinstance(first, errors.OpError):
@@ -40,7 +40,12 @@ def show(target: str, timeout: float, steps: bool = False) -> int:
     for name, address in tasks.items():
         for line in lines(name, address, answers[name], steps):
             print(line)
-    return int(any(isinstance(answer, errors.OpError) for answer in answers.values()))
+    return int(not all(is_up(name, answer) for name, answer in answers.items()))
+
+
+def is_up(name: str, answer: Any) -> bool:
+    """Whether the task itself answered."""
+    return not isinstance(answer, errors.OpError) and answer.report["task"] == name
 
 
 def cluster_of(report: Report) -> dict[str, str]:
@@ -58,6 +63,10 @@ def lines(name: str, address: str, answer: Any, steps: bool) -> Iterator[str]:
         yield f"{name:<32} down  {address}  {type(answer).__name__}: {answer.message}"
         return
     report = answer.report
+    if not is_up(name, answer):
+        found = f"{report['task']} answers there (pid {report['pid']}); end it, or correct the cluster of one of them"
+        yield f"{name:<32} down  {address}  {found}"
+        return
     yield f"{name:<32} up    {address}  pid {report['pid']}  for {report['uptime']:.0f} s, {size(report['memory'])}"
     yield f"  devices   {'  '.join(report['devices'])}"
     yield f"  sessions  {len(report['sessions'])} with this master"

@@ -53,6 +53,23 @@ def test_what_cannot_be_read_is_named(text: str, part: str) -> None:
         clusters.parse(text)
 
 
+@pytest.mark.parametrize(
+    ("data", "part"),
+    [
+        (b"\x80\xff\x00", "is not text"),
+        (b"{", "not valid JSON"),
+        (b"ps", "'ps'"),
+        (b'{"a":' * 100_000, "not valid JSON"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(data: bytes, part: str, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.json"
+    file.write_bytes(data)
+    with pytest.raises(ValueError, match=f"(?s)cluster.json.*{part}") as caught:
+        clusters.parse(str(file))
+    assert not isinstance(caught.value, UnicodeDecodeError)
+
+
 def test_devices() -> None:
     assert serve.parse_devices("") == {}
     assert serve.parse_devices("CPU:2") == {"CPU": 2}

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -140,6 +141,43 @@ def test_status_of_a_healthy_cluster_and_of_nobody(processes: Processes) -> None
     assert seconds < LIMIT_S
 
 
+def test_status_tells_who_is_in_a_tasks_place(processes: Processes) -> None:
+    cluster = processes({"ps": 1, "worker": 1})
+    cluster.start("worker")
+    command = [sys.executable, "-m", "dtfzmq", "serve", "--cluster", f"foo={cluster.address('ps')}"]
+    cluster.run("foo", command).wait_printed("ready at")
+    code, out, _ = dtfzmq("status", cluster.target("worker"))
+    assert code == 1, out
+    assert re.search(r"^/job:ps/replica:0/task:0 +down .*/job:foo/replica:0/task:0 answers there", out, re.M), out
+    assert re.search(r"^/job:worker/replica:0/task:0 +up", out, re.M), out
+
+
+@pytest.mark.parametrize("verb", ["status", "shutdown"])
+@pytest.mark.parametrize("text", ["nan", "-1", "0", "1e400", "soon"])
+def test_a_time_to_wait_that_is_none_is_told(verb: str, text: str) -> None:
+    code, out, _ = dtfzmq(verb, "127.0.0.1:1", f"--timeout={text}")
+    assert code == 2
+    assert f"'{text}' is not a time to wait" in out
+
+
+def test_a_port_file_that_cannot_be_written_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+    for path in (tmp_path / "folder", tmp_path / "none" / "file"):
+        (tmp_path / "folder").mkdir(exist_ok=True)
+        code, out, _ = dtfzmq("serve", "--quiet", "--cluster", "ps=127.0.0.1:0", "--port-file", str(path))
+        assert code == 1
+        assert f"'{path}' cannot be written" in out
+        assert "Name a file" in out
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_an_explicit_bind_address_is_the_only_one_that_is_bound(processes: Processes) -> None:
+    address = processes({"ps": 1}).address("ps")
+    code, out, _ = dtfzmq("serve", "--cluster", f"ps={address}", "--bind", "10.99.99.99")
+    assert code == 1
+    assert "10.99.99.99" in out
+    assert "is not an address of this machine" in out
+
+
 def test_a_busy_port_is_named(processes: Processes) -> None:
     cluster = processes({"ps": 1})
     with socket.create_server(("127.0.0.1", 0)) as busy:
@@ -159,6 +197,9 @@ def test_a_busy_port_is_named(processes: Processes) -> None:
         (["--cluster", "ps=127.0.0.1:1", "--job", "ps", "--task", "4"], "4"),
         (["--cluster", "nonsense"], "nonsense"),
         (["--cluster", "ps=127.0.0.1:0", "--devices", "two"], "two"),
+        (["--cluster", "ps=127.0.0.1:0", "--devices", "CPU:100000000"], "0 to 1024"),
+        (["--cluster", "ps=127.0.0.1:1;worker=127.0.0.1:2", "--job", "zz"], "No such job in cluster: 'zz'"),
+        (["--cluster", "ps=127.0.0.1:0;worker=host", "--job", "ps"], '"host" of /job:worker'),
     ],
 )
 def test_bad_usage_is_named(arguments: list[str], text: str) -> None:
