@@ -26,6 +26,7 @@ from dtfzmq.graph import serial
 from dtfzmq.graph.graph import Graph, get_default_graph
 from dtfzmq.runtime.values import release
 from dtfzmq.wire import messages as m
+from dtfzmq.wire.link import CHECK
 
 _log = logging.getLogger("dtfzmq")
 
@@ -212,13 +213,18 @@ class BaseSession:
             self._connection.abandon(answer, m.CancelRun(self._handle, run))
 
     def _late(self, timeout: float) -> errors.OpError:
-        where = self._target or "the session's own master"
-        text = f"{where} did not answer within {timeout:g} s{self._trouble()}; the step was cancelled."
-        return errors.DeadlineExceededError(None, None, f"Deadline Exceeded: {text}")
+        return self._unanswered("a run", timeout, "; the step was cancelled")
 
-    def _trouble(self) -> str:
+    def _unanswered(self, request: str, timeout: float, more: str = "") -> errors.OpError:
+        """What is said of a master from which nothing came in time."""
+        where = self._target or "the session's own master"
         with self._loop.held():
-            return self._connection.trouble()
+            trouble = self._connection.trouble()
+        if trouble:
+            text = f"{where} could not be reached within {timeout:g} s ({trouble}){more}. {CHECK}"
+        else:
+            text = f"{where} did not answer {request} within {timeout:g} s{more}."
+        return errors.DeadlineExceededError(None, None, f"Deadline Exceeded: {text}")
 
     def _explained(self, error: errors.OpError) -> errors.OpError:
         """The error with the op of this graph that failed, if it names one."""
@@ -253,12 +259,7 @@ class BaseSession:
                 self._connection.drop(answer, late)
             if not isinstance(error, errors.DeadlineExceededError):
                 raise
-            raise errors.DeadlineExceededError(
-                None,
-                None,
-                f"Deadline Exceeded: {self._target or 'the master'} did not answer a "
-                f"{type(message).__name__} within {timeout:g} s{self._trouble()}.",
-            ) from None
+            raise self._unanswered(f"a {type(message).__name__}", timeout or 0.0) from None
 
     def _send_graph(self, timeout: float) -> None:
         """Bring the master's graph up to this session's; makes the session there the first time."""

@@ -52,7 +52,7 @@ class Connection(Protocol):
         """Nobody waits for `answer` any more: the master hears of it, by `farewell` where there is no link."""
 
     def trouble(self) -> str:
-        """Why the master cannot be reached now, in brackets after a space; "" if it can. On the baton."""
+        """Why the master cannot be reached now; "" if it can. On the baton."""
 
     def drop(self, answer: Answer, late: Callable[[Any], None] | None) -> None:
         """Nobody waits for `answer` any more: a request that was not sent is not; `late` gets the reply to another."""
@@ -139,7 +139,7 @@ class LinkConnection:
     def trouble(self) -> str:
         """See Connection."""
         link = self._link()
-        return "" if link.state == UP else f" ({link.reason()})"
+        return "" if link.state == UP else link.reason()
 
     def drop(self, answer: Answer, late: Callable[[Any], None] | None) -> None:
         """See Connection."""

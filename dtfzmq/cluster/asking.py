@@ -53,7 +53,7 @@ def list_devices(loop: Loop, peers: Peers, tasks: Sequence[str], limit: float, r
     over: list[bool] = []
 
     def late() -> None:
-        silent = ", ".join(peers.where(task) for task in tasks if peers.met(task) is None)
+        silent = ", ".join(peers.missing(task) for task in tasks if peers.met(task) is None)
         met(errors.DeadlineExceededError(None, None, f"No answer after {limit:.3g} s from {silent}."))
 
     def met(error: BaseException | None) -> None:

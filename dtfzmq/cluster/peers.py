@@ -9,6 +9,7 @@ from typing import Any
 from dtfzmq.base import errors, names
 from dtfzmq.base.loop import Loop
 from dtfzmq.wire import messages as m
+from dtfzmq.wire.link import UP
 
 _log = logging.getLogger("dtfzmq")
 
@@ -140,6 +141,11 @@ class Peers:
             None, None, f"{self.where(task)} was lost while a step was planned. Run the step again."
         )
 
+    def missing(self, task: str) -> str:
+        """A task that did not answer yet with its address, and why it cannot be reached if it cannot, for people."""
+        link = self._endpoint.link(task, [self.addresses[task]])
+        return self.where(task) if link.state == UP else f"{self.where(task)} ({link.reason()})"
+
     def where(self, task: str) -> str:
         """The task with its address, for people."""
         address = self.addresses.get(task)
@@ -210,7 +216,7 @@ class _Contact:
         self._look_timer = self._loop.call_later(_LOOK_EVERY_S, self._look)
 
     def _tell(self) -> None:
-        silent = ", ".join(self._peers.where(task) for task in sorted(self._waiting))
+        silent = ", ".join(self._peers.missing(task) for task in sorted(self._waiting))
         _log.info("%s still waits for %s", self._peers.me, silent)
         self._timer = self._loop.call_later(_TELL_EVERY_S, self._tell)
 

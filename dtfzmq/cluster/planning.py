@@ -94,8 +94,11 @@ class Planning:
 
     def late(self, timeout: float) -> errors.OpError:
         """The error of a run whose time ran out while it waited for this."""
-        silent = self.silent or {task for task in self._meeting if self.master.peers.met(task) is None}
-        where = ", ".join(self.master.peers.where(task) for task in sorted(silent))
+        peers = self.master.peers
+        where = ", ".join(
+            [peers.where(task) for task in sorted(self.silent)]
+            or [peers.missing(task) for task in sorted(self._meeting) if peers.met(task) is None]
+        )
         waits = f"still waiting for {where}" if where else "still planning the step"
         return errors.DeadlineExceededError(None, None, f"Operation timed out after {timeout:.3g} s, {waits}.")
 

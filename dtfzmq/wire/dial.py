@@ -37,6 +37,13 @@ class Dialler:
         """True while an attempt or a pause is under way."""
         return self.channel is not None or self._timer is not None
 
+    def reason(self) -> str:
+        """Why there is no lane, for people: how the last attempt ended, or the first one is; "" if there was none."""
+        if self.why or self.channel is None or self.channel.lane is None:
+            return self.why
+        state = "it accepted the connection and has not answered yet" if self.channel.opened else "no answer yet"
+        return f"{self.channel.lane.address}: {state}"
+
     def start(self) -> None:
         """Try now, if there is an address and no attempt is under way."""
         if not self.running and self._link.dial_addresses():

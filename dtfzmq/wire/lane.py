@@ -43,6 +43,7 @@ class Channel:
         "lane",
         "link",
         "live",
+        "opened",
     )
 
     def __init__(self, endpoint: Endpoint, link: Link | None, kind: int) -> None:
@@ -51,6 +52,7 @@ class Channel:
         self.kind = kind
         self.dialled = link is not None
         self.lane: Lane | None = None
+        self.opened = False
         self.live = False
         self.ended = False
         self.got = 0
@@ -81,6 +83,7 @@ class Channel:
         link = self.link
         if link is None or self.ended:
             return
+        self.opened = True
         self.expect(self._endpoint.settings.welcome_limit)
         me = self._endpoint.me
         assert self.lane is not None
@@ -194,7 +197,7 @@ class Channel:
         elif kind == frames.PING:
             self.lane.send([codec.pack([frames.PONG, header[1]])])  # type: ignore[union-attr]  # live lanes have lanes
         elif kind == frames.PONG:
-            link.found_alive(True)
+            link.inquiry.answer(True)
         elif kind == frames.BYE:
             link.gone(header[1])
         elif kind != frames.WELCOME and kind != frames.REFUSED:

@@ -15,6 +15,7 @@ from dtfzmq.base import errors
 from dtfzmq.wire import codec, frames, hello
 from dtfzmq.wire.account import LinkStatistics
 from dtfzmq.wire.dial import Dialler
+from dtfzmq.wire.inquiry import Inquiry
 from dtfzmq.wire.lane import Channel
 from dtfzmq.wire.numbers import Message
 from dtfzmq.wire.reading import by_reference
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from dtfzmq.wire.endpoint import Endpoint
 
 _log = logging.getLogger("dtfzmq")
+
+#: What can be done about a server that was never reached.
+CHECK = "Check that the address is right and that a dtfzmq server runs there."
 
 NEW, UP, DOWN, LOST = "new", "up", "down", "lost"
 
@@ -50,7 +54,7 @@ class Link(Traffic):
         self._patience = patience
         self._why = ""
         self._timer: Any = None
-        self._asked_alive: dict[Callable[[bool], None], Any] = {}
+        self.inquiry = Inquiry(self.loop, self.settings.silence)
 
     # -- names --------------------------------------------------------------------------------------------------------
 
@@ -74,6 +78,10 @@ class Link(Traffic):
         title = self.title()
         return f"Link from {self.endpoint.me.title()} to {title}" + (f" at {at}" if at and at not in title else "")
 
+    def _unreached(self) -> str:
+        title, at = self.title(), ", ".join(self.dial_addresses())
+        return f"{self.endpoint.me.title()} could not reach {title}" + (f" at {at}" if at not in title else "")
+
     def late_text(self) -> str:
         """What a call that ran out of time says."""
         if self.state == UP:
@@ -82,7 +90,7 @@ class Link(Traffic):
 
     def reason(self) -> str:
         """Why there is no lane."""
-        return self._diallers[CONTROL].why or self._why or "no connection yet"
+        return self._diallers[CONTROL].reason() or self._why or "no connection yet"
 
     @property
     def unattended(self) -> bool:
@@ -123,8 +131,11 @@ class Link(Traffic):
         if self.error is not None:
             return
         if self.state != UP:
-            waited = self.loop.now() - self._since
-            self._unavailable(f"no connection for {waited:.1f} s ({self.reason()})")
+            waited = f"{self.loop.now() - self._since:.1f} s ({self.reason()})"
+            if self.state == NEW:
+                self.lose(errors.UnavailableError(None, None, f"{self._unreached()} within {waited}. {CHECK}"))
+            else:
+                self._unavailable(f"no connection for {waited}")
         elif self._lacks_bulk():
             self._unavailable(f"no lane for large tensors ({self._diallers[BULK].why or 'none was opened'})")
 
@@ -247,7 +258,7 @@ class Link(Traffic):
         limit = self.settings.limit / 2
         self._watch(limit if self.dial_addresses() else min(limit, self.settings.client_limit))
         self._diallers[CONTROL].start()
-        self.found_alive(False)  # last: a newcomer may be waiting to take the peer's place
+        self.inquiry.answer(False)  # last: a newcomer may be waiting to take the peer's place
 
     def refused(self, channel: Channel, error: errors.OpError, who: hello.Who) -> None:
         """A hello of ours was refused. That of a bulk lane is tried again, any other is the end."""
@@ -369,20 +380,9 @@ class Link(Traffic):
         if not self.controls:
             self.loop.call_soon(answered, False)
             return
-        self._asked_alive[answered] = self.loop.call_later(self.settings.silence, self._outlived, answered)
+        self.inquiry.ask(answered)
         for channel in self.controls:
             channel.send([codec.pack([frames.PING, 0])])
-
-    def found_alive(self, alive: bool) -> None:
-        """The peer answered, or it is known in another way whether it lives."""
-        asked, self._asked_alive = self._asked_alive, {}
-        for answered, timer in asked.items():
-            timer.cancel()
-            self._guarded(answered, alive)
-
-    def _outlived(self, answered: Callable[[bool], None]) -> None:
-        self._asked_alive.pop(answered)
-        answered(True)
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
@@ -425,7 +425,7 @@ class Link(Traffic):
             self._guarded(offer.lost, error)
         for reply in serving.values():
             self._guarded(reply.revoke)
-        self.found_alive(False)
+        self.inquiry.answer(False)
 
     def close(self) -> None:
         """End it from this side: the peer is told, calls fail with CancelledError."""

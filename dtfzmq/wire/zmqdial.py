@@ -28,7 +28,6 @@ from dtfzmq.wire.zmqsocket import (
     send,
 )
 
-
 # What the end of an attempt tells of who is there: nothing, that it is nobody, or how somebody is.
 _OURS, _NOBODY, _THEIRS = 1, 2, 3
 

@@ -72,15 +72,34 @@ def web_server() -> Iterator[int]:
 def test_a_target_that_cannot_be_reached_is_named_with_the_reason() -> None:
     x = tf.constant(2.0) * 3.0
     held = HeldPorts(1)
+    silent = socket.create_server(("127.0.0.1", 0))
     with web_server() as port:
         for address, reason in (
             (f"127.0.0.1:{held.ports[0]}", "connection refused"),
             ("no.such.host.invalid:2222", "the host name no.such.host.invalid is not known"),
             (f"127.0.0.1:{port}", "ZeroMQ|the connection ended"),
+            (f"127.0.0.1:{silent.getsockname()[1]}", "no answer yet"),
         ):
+            said = f"{address} could not be reached within 0.3 s .*({reason}).*Check that the address is right"
             with tf.Session(f"zmq://{address}", config=config(operation_timeout_in_ms=300)) as session:
-                with pytest.raises(tf.errors.DeadlineExceededError, match=f"{address}.*({reason})"):
+                with pytest.raises(tf.errors.DeadlineExceededError, match=said):
                     session.run(x)
+    silent.close()
+    held.close()
+
+
+def test_a_run_that_waits_for_a_host_that_is_not_known_says_so() -> None:
+    held = HeldPorts(1)
+    spec = {"ps": ["no.such.host.invalid:2222"], "worker": [f"127.0.0.1:{held.ports[0]}"]}
+    server = tf.train.Server(spec, job_name="worker", task_index=0)
+    with tf.device("/job:ps/task:0"):
+        x = tf.constant(2.0) * 3.0
+    said = r"/job:ps/replica:0/task:0 at no\S+ \(no\S+ the host name no.such.host.invalid is not known\)"
+    with tf.Session(server.target, config=tf.ConfigProto(operation_timeout_in_ms=1000)) as session:
+        for ask in (session.list_devices, lambda: session.run(x)):
+            with pytest.raises(tf.errors.DeadlineExceededError, match=said):
+                ask()
+    server.stop()
     held.close()
 
 

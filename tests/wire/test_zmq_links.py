@@ -7,6 +7,7 @@ import dataclasses
 import logging
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -571,6 +572,43 @@ def test_every_number_of_a_host_is_tried(server: Client, monkeypatch: pytest.Mon
     client.close()
     for each in held:
         each.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["who refuses", "who accepts"])
+@pytest.mark.parametrize("then", ["and is silent", "and closes"])
+def test_of_several_numbers_the_most_telling_one_says_why(
+    monkeypatch: pytest.MonkeyPatch, first: str, then: str
+) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    numbers = ["127.0.0.2", "127.0.0.1"]
+    monkeypatch.setattr("dtfzmq.wire.addresses.quick", lambda host: numbers[:: 1 if first == "who refuses" else -1])
+    client = Client(LinkSettings(connect_timeout=0.2, connect_limit=1.5, backoff=0.001, max_backoff=0.002))
+    stop = threading.Event()
+
+    def serve() -> None:
+        while not stop.is_set():
+            connection = listener.accept()[0]
+            kept.append(connection)
+            if then == "and closes":
+                connection.close()
+
+    kept: list[socket.socket] = []
+    serving = threading.Thread(target=serve)
+    serving.start()
+    link = client.link(f"somewhere:{listener.getsockname()[1]}")
+    why = "ended during|connection ended" if then == "and closes" else "it accepted the connection and said nothing for"
+    with pytest.raises(errors.UnavailableError) as raised:
+        client.call(link, CountMe())
+    stop.set()
+    socket.create_connection(listener.getsockname()).close()
+    serving.join(10)
+    for each in (*kept, listener):
+        each.close()
+    client.close()
+    said = rf"client .* could not reach the server at somewhere:\d+ within \S+ s \(somewhere:\d+: [^)]*({why})"
+    assert re.match(said, raised.value.message), raised.value.message
+    assert "refused" not in raised.value.message and "lost" not in raised.value.message
 
 
 def test_attempts_that_cannot_begin_leave_no_socket(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
