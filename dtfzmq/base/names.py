@@ -199,3 +199,8 @@ class DeviceSpec:
 
     def __repr__(self) -> str:
         return f"DeviceSpec({self.to_string()!r})"
+
+
+def article(noun: str) -> str:
+    """The noun, such as a type's name, behind "a" or "an", for people."""
+    return f"{'an' if noun[:1] in tuple('aeioAEIO') else 'a'} {noun}"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dtfzmq.base.names import article
 from dtfzmq.client.fetches import conversion
 from dtfzmq.graph.graph import Graph, Tensor
 
@@ -33,7 +34,7 @@ class FeedSlot:
         """
         try:
             if type(value) in _PLAIN and not self.is_string:
-                array = np.array(value, self.dtype)
+                array = self._array(value)
             else:
                 array = self._checked(value)
         except OverflowError:
@@ -63,17 +64,25 @@ class FeedSlot:
                 )
         elif hasattr(value, "_as_graph_element"):
             raise TypeError(
-                f"The value of a feed cannot be a {type(value).__name__}; feed a value for '{name}', e.g. "
+                f"The value of a feed cannot be {article(type(value).__name__)}; feed a value for '{name}', e.g. "
                 "one that was fetched before."
             )
         if self.is_string:
             return _strings(value, name)
         if isinstance(value, int) and not isinstance(value, bool):
-            array = np.array(value, self.dtype)
+            array = self._array(value)
             if array != value and self.dtype.kind in "iu":
                 raise self._refused(value)
             return array
-        return np.asarray(value, self.dtype, order="C")
+        return self._array(value)
+
+    def _array(self, value: Any) -> np.ndarray:
+        try:
+            return np.asarray(value, self.dtype, order="C")
+        except (TypeError, ValueError) as error:
+            kind = ValueError if isinstance(error, ValueError) else TypeError
+            what = f"{type(value).__name__} fed to '{self.tensor.name}'"
+            raise kind(f"The {what} cannot be made a tensor of {self.dtype.name}: {error}.") from None
 
     def _refused(self, value: Any) -> TypeError:
         return TypeError(
@@ -106,7 +115,7 @@ def _strings(value: Any, name: str) -> np.ndarray:
             flat[i] = item.encode("utf-8")
         elif not isinstance(item, bytes):
             raise TypeError(
-                f"The value fed to '{name}' holds a {type(item).__name__} where a string tensor takes str or bytes."
+                f"The value fed to '{name}' holds {article(type(item).__name__)}; a string tensor takes str or bytes."
             )
     made = np.empty(array.size, object)
     made[:] = flat

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dtfzmq.base import dtypes, errors
+from dtfzmq.base.names import article
 from dtfzmq.graph.node import Node
 
 _PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderWithDefault"})
@@ -32,8 +33,9 @@ class FedTensor:
     def check(self, value: Any) -> None:
         """Raise InvalidArgumentError, with what came and what belongs there, unless `value` can be fed."""
         if not isinstance(value, (np.ndarray, np.generic)):
+            what = article(type(value).__name__)
             raise errors.InvalidArgumentError(
-                None, None, f"What was fed to '{self.name}' is a {type(value).__name__} and no tensor; feed an array."
+                None, None, f"What was fed to '{self.name}' is {what} and no tensor; feed an array."
             )
         if self.dtype is not None and value.dtype != self.dtype:
             raise errors.InvalidArgumentError(

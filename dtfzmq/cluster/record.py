@@ -6,6 +6,8 @@ import copy
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from dtfzmq.base.names import article
+
 
 class Record:
     """Base of records whose fields are listed in `FIELDS`: name -> default, or a Record class for a nested record.
@@ -29,7 +31,7 @@ class Record:
                     value = default(**value)
                 elif not isinstance(value, default):
                     raise TypeError(
-                        f"Field '{name}' of {type(self).__name__} takes a {default.__name__}, "
+                        f"Field '{name}' of {type(self).__name__} takes {article(default.__name__)}, "
                         f"not {type(value).__name__}."
                     )
                 self._set[name] = copy.deepcopy(value)

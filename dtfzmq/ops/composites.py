@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dtfzmq.base.names import article
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.indexed import IndexedSlices
@@ -62,9 +63,10 @@ def assert_same_structure(first: Any, second: Any) -> None:
     for a, b in zip(nest.flatten(first), nest.flatten(second)):
         kinds = type(a), type(b)
         if kinds[0] is not kinds[1] and any(kind in _KINDS for kind in kinds):
+            first_kind, second_kind = (article(kind.__name__) for kind in kinds)
             raise TypeError(
-                f"The two structures don't have the same nested structure: a {kinds[0].__name__} stands where the "
-                f"other has a {kinds[1].__name__}."
+                f"The two structures don't have the same nested structure: {first_kind} stands where the other has "
+                f"{second_kind}."
             )
         if len(parts_of(a)) != len(parts_of(b)):
             raise ValueError(f"Of two {kinds[0].__name__} at one place only one has a dense_shape.")

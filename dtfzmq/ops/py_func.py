@@ -14,6 +14,7 @@ import numpy as np
 
 from dtfzmq.base import dtypes, errors
 from dtfzmq.base.dtypes import DType
+from dtfzmq.base.names import article
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Operation, get_default_graph
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
@@ -54,7 +55,7 @@ def convert_to_tensor_value(value: Any, label: str) -> np.ndarray:
             flat[i] = item.encode()
         elif not isinstance(item, bytes):
             raise errors.InvalidArgumentError(
-                None, None, f"{label} returned a {type(item).__name__}, which is no tensor's element"
+                None, None, f"{label} returned {article(type(item).__name__)}, which is no tensor's element"
             )
     out = np.empty(array.size, object)
     out[:] = flat

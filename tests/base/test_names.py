@@ -47,3 +47,8 @@ def test_tasks_of_devices() -> None:
     assert names.job_and_index(full) == ("ps", 3)
     with pytest.raises(ValueError, match="names no task"):
         names.task_of("/cpu:0")
+
+
+@pytest.mark.parametrize("text", ["an int", "a float", "an Operation", "a uint8", "a Tensor"])
+def test_articles(text: str) -> None:
+    assert names.article(text.split()[1]) == text

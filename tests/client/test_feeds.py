@@ -91,7 +91,7 @@ def test_values_without_a_tensor_type(value, error):
 
 
 def test_objects_in_strings_are_named():
-    with pytest.raises(TypeError, match="'x:0' holds a int"):
+    with pytest.raises(TypeError, match="'x:0' holds an int"):
         slot(STRING).convert([b"a", 3])
 
 
