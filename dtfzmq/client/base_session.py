@@ -115,15 +115,18 @@ class BaseSession:
             call = self._calls.get(key)
         except TypeError:
             key = None  # not hashable: worked out anew, which tells what is wrong with it
+        values: list[np.ndarray] | None = None
         if call is None:
-            call, given = self._prepare(key, fetches, feed_dict)
-            values = [slot.convert(value) for slot, value in zip(call.slots, given)]
+            pass
         elif not feed_dict:
             values = []
         elif call.plain:
             values = [slot.convert(value) for slot, value in zip(call.slots, feed_dict.values())]
         else:
             values = calls.values_of(self._graph, call, feed_dict)
+        if call is None or values is None:
+            call, given = self._prepare(key, fetches, feed_dict)
+            values = [slot.convert(value) for slot, value in zip(call.slots, given)]
         return self._run_call(call, values, options, run_metadata)
 
     def _prepare(self, key: Any, fetches: Any, feed_dict: Any) -> tuple[calls.Call, list[Any]]:
@@ -315,7 +318,7 @@ class BaseSession:
                 )
             if self._closed:
                 raise RuntimeError("Attempted to use a closed Session.")
-            given = args if plain else [v for k, a in zip(keys, args) for _, v in flatten(self._graph, {k: a})]
+            given = args if plain else [v for k, a in zip(keys, args) for v in calls.parts(self._graph, k, a)]
             values = [slot.convert(value) for slot, value in zip(call.slots, given)]
             return self._run_call(call, values, options, run_metadata)
 

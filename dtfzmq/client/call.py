@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dtfzmq.base import errors
-from dtfzmq.client.feeds import FeedSlot, flatten
+from dtfzmq.client.feeds import FeedSlot, fed_tensors, flatten
 from dtfzmq.client.fetches import Fetches
 from dtfzmq.graph.graph import Graph, Tensor
 
@@ -108,13 +108,27 @@ def prepare(graph: Graph, fetches: Any, feed_dict: Mapping[Any, Any] | None) -> 
     return Call(compiled, [t for t, _ in pairs], plain), [v for _, v in pairs]
 
 
-def values_of(graph: Graph, call: Call, feed_dict: Mapping[Any, Any] | None) -> list[np.ndarray]:
-    """The converted values of a repeated call."""
-    if not feed_dict:
-        return []
-    if call.plain:
-        return [slot.convert(value) for slot, value in zip(call.slots, feed_dict.values())]
-    return [slot.convert(value) for slot, (_, value) in zip(call.slots, flatten(graph, feed_dict))]
+def values_of(graph: Graph, call: Call, feed_dict: Mapping[Any, Any]) -> list[np.ndarray] | None:
+    """The converted values of a repeated call with nested feeds; None if it is another one.
+
+    Equal keys may feed other tensors than before: a SparseTensor's value may come without its shape.
+    """
+    pairs = list(flatten(graph, feed_dict))
+    slots = call.slots
+    if len(pairs) != len(slots) or any(tensor is not slot.tensor for slot, (tensor, _) in zip(slots, pairs)):
+        return None
+    return [slot.convert(value) for slot, (_, value) in zip(slots, pairs)]
+
+
+def parts(graph: Graph, key: Any, value: Any) -> list[Any]:
+    """The values of all tensors of a nested feed key. InvalidArgumentError for a value that lacks any of them."""
+    pairs = list(flatten(graph, {key: value}))
+    missing = [tensor.name for tensor in fed_tensors(graph, key)[len(pairs) :]]
+    if missing:
+        raise errors.InvalidArgumentError(
+            None, None, f"You must feed a value for placeholder tensor '{missing[0]}', too: {value!r:.80} has none."
+        )
+    return [value for _, value in pairs]
 
 
 def owned(value: Any) -> Any:

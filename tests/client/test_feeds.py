@@ -140,3 +140,18 @@ def test_keys_by_tensor_name_and_nesting():
     graph.prevent_feeding(a)
     with pytest.raises(ValueError, match="Tensor a:0 may not be fed"):
         list(flatten(graph, {a: 1}))
+
+
+@pytest.mark.parametrize(
+    "dtype, value, kind, said",
+    [
+        (INT, float("nan"), ValueError, "float fed to 'x:0' .* tensor of int32: cannot convert float NaN"),
+        (FLOAT, 1 + 2j, TypeError, "complex fed to 'x:0' cannot be made a tensor of float32: "),
+        (FLOAT, ["one"], ValueError, "list fed to 'x:0' .* of float32: could not convert string to float: 'one'"),
+        (FLOAT, [[1.0], [1.0, 2.0]], ValueError, "list fed to 'x:0' .*inhomogeneous"),
+        (INT, {}, TypeError, "dict fed to 'x:0'"),
+    ],
+)
+def test_what_cannot_be_converted_names_its_feed(dtype, value, kind, said):
+    with pytest.raises(kind, match=said):
+        slot(dtype).convert(value)

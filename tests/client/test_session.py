@@ -474,3 +474,21 @@ def test_log_device_placement(session, target, caplog):
     with caplog.at_level(logging.INFO, "dtfzmq"):
         sess.run(tf.constant(1.0, name="logged") + 1.0)
     assert any("logged" in record.getMessage() for record in caplog.records)
+
+
+def test_a_sparse_feed_without_its_shape_is_another_signature(session):
+    sess = session()
+    sparse, x = tf.sparse_placeholder(tf.float32), tf.placeholder(tf.float32)
+    whole, half = ([[0, 0]], [1.0], [2, 2]), ([[0, 0]], [1.0])
+    values, shape, doubled = tf.identity(sparse.values), tf.identity(sparse.dense_shape), x * 2.0
+    for given in (whole, half, whole):
+        got, ten = sess.run([values, doubled], {sparse: given, x: [5.0, 5.0]})
+        assert got.tolist() == [1.0] and ten.tolist() == [10.0, 10.0]
+    assert sess.run(shape, {sparse: whole, x: [7.0, 7.0]}).tolist() == [2, 2]
+    said = "You must feed a value for placeholder tensor"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=said):
+        sess.run(shape, {sparse: half, x: [7.0, 7.0]})
+    call = sess.make_callable([shape, doubled], [sparse, x])
+    assert call(whole, 1.0)[1] == 2.0
+    with pytest.raises(tf.errors.InvalidArgumentError, match=said):
+        call(half, [7.0, 7.0])
