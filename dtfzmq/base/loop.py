@@ -160,9 +160,14 @@ class Loop:
         """True once the last reference is gone."""
         return self._closed
 
+    @property
+    def inherited(self) -> bool:
+        """True in a child that was forked: all that this loop serves is the parent's, and stays as it is."""
+        return os.getpid() != self._pid
+
     def check_process(self) -> None:
         """Raise if this loop was inherited through a fork: its threads and sockets are the parent's."""
-        if os.getpid() != self._pid:
+        if self.inherited:
             raise RuntimeError(
                 "This session or server belongs to the parent process and cannot be used after a fork;"
                 " make a new one here."

@@ -418,11 +418,14 @@ class BaseSession:
     def close(self) -> None:
         """End the session: its running steps fail with CancelledError. A second close does nothing.
 
-        AbortedError if the master does not know the session any more; a master that is gone is not waited for.
+        AbortedError if the master does not know the session any more; a master that is gone is not waited for. In a
+        forked child the parent's session stays open.
         """
         if self._closed:
             return
         self._closed = True
+        if self._loop.inherited:
+            return
         handle, self._handle = self._handle, ""
         self._calls.clear()
         try:
@@ -437,12 +440,11 @@ class BaseSession:
             self._connection.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_closed", True):
+        if getattr(self, "_closed", True) or self._loop.inherited:
             return
         self._closed = True
         # The collector may run anywhere, also on the baton: nothing is waited for here.
         try:
-            self._loop.check_process()
             stack.abandon(self._loop, self._connection, m.CloseSession(self._handle) if self._handle else None)
         except Exception:
             _log.debug("a session that was dropped could not be closed", exc_info=True)

@@ -36,6 +36,16 @@ _running: dict[str, Server] = {}
 _running_lock = threading.Lock()
 
 
+def _forget() -> None:
+    """In a forked child: the servers are another process's now, and who held the lock is not here."""
+    global _running_lock
+    _running.clear()
+    _running_lock = threading.Lock()
+
+
+threads.on_fork_in_child(_forget)
+
+
 def running_at(address: str) -> Server | None:
     """The server of this process that a target's "host:port" means, None if there is none."""
     return _running.get(address)
@@ -198,7 +208,12 @@ class Server:
         threads.start(self.stop, "dtfzmq-stop")
 
     def stop(self) -> None:
-        """End it: steps and sessions fail with UnavailableError, the port is free when this returns. Idempotent."""
+        """End it: steps and sessions fail with UnavailableError, the port is free when this returns. Idempotent.
+
+        In a forked child the parent's server stays as it is.
+        """
+        if self._loop.inherited:
+            return
         with self._stop_lock:
             if self._ended:
                 self._stopped.set()

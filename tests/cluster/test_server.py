@@ -302,8 +302,14 @@ def test_a_forked_child_is_told_and_may_start_anew():
                             assert "fork" in str(error)
                         else:
                             raise AssertionError("an inherited session ran")
-                    with tf.Session() as fresh:
-                        assert fresh.run(c) == 5
+                    for target in ("", server.target):
+                        with tf.Session(target) as fresh:
+                            assert fresh.run(c) == 5
+                    for inherited in (here, alone):
+                        inherited.close()
+                        with pytest.raises(RuntimeError, match="closed Session"):
+                            inherited.run(c)
+                    server.stop()
                     code = 0
                 finally:
                     os._exit(code)
