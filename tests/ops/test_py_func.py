@@ -52,7 +52,7 @@ def test_an_input_may_be_written_to():
     [
         (lambda x: np.float64(1), errors.InvalidArgumentError, "is float64, but expects float32"),
         (lambda x: (x, x), errors.InvalidArgumentError, "returns 2 values, but expects to see 1 values"),
-        (lambda x: object(), errors.InvalidArgumentError, "returned a object"),
+        (lambda x: object(), errors.InvalidArgumentError, "returned an object"),
         (lambda x: next(iter(())), errors.OutOfRangeError, "StopIteration"),
         (lambda x: int("x"), errors.InvalidArgumentError, "ValueError: invalid literal"),
         (lambda x: 1 // 0, errors.UnknownError, r"ZeroDivisionError: .*, raised in py_func(.|\n)*test_py_func.py"),
