@@ -30,11 +30,14 @@ INLINE_NODES = 1000
 
 
 def prepare(master: Master, session: MasterSession) -> None:
-    """Give a new session its device table and placer."""
+    """Give a new session its device table and placer. InvalidArgumentError for device filters that are none."""
     peers = master.peers
     met = peers.met(peers.me)
     own = [device[0] for device in (met[1] if met is not None else ())]
-    session.table = DeviceTable(peers.me, own, peers.tasks(), session.filters)
+    try:
+        session.table = DeviceTable(peers.me, own, peers.tasks(), session.filters)
+    except ValueError as error:
+        raise errors.InvalidArgumentError(None, None, f"A device filter cannot be read. {error}") from None
     session.placer = Placer(session.table, session.soft, _log.info if session.log_placement else None)
 
 

@@ -45,10 +45,11 @@ HOLDER = node("p", "Placeholder", attrs={"dtype": FLOAT, "shape": ["s", None]}, 
 
 
 @pytest.fixture
-def server() -> Iterator[tf.train.Server]:
+def server(caplog: pytest.LogCaptureFixture) -> Iterator[tf.train.Server]:
     server = tf.train.Server.create_local_server()
     yield server
     server.stop()
+    assert not [record for record in caplog.records if record.exc_info], "a sender's error is none of the server's"
 
 
 @pytest.fixture
@@ -221,3 +222,12 @@ def test_a_value_that_is_no_tensor(server: tf.train.Server) -> None:
         with pytest.raises(tf.errors.InvalidArgumentError, match="'Placeholder:0' is a float and no tensor"):
             ask(session, m.RunStep(session._handle, 9, 9, [1.0], ((x.name,), (y.name,), ())))
         assert session.run(y, {x: 1}) == 2
+
+
+@pytest.mark.parametrize("bad", ["%%", "/job:x y", "/job:local/task:zz"])
+def test_device_filters(server: tf.train.Server, bad: str) -> None:
+    with tf.Graph().as_default():
+        config = tf.ConfigProto(device_filters=["/job:local", bad])
+        with tf.Session(server.target, config=config) as session:
+            with pytest.raises(tf.errors.InvalidArgumentError, match=f"device filter cannot be read.*'{bad}'"):
+                session.run(tf.constant(1.0))
