@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dtfzmq.base import clock, errors
+from dtfzmq.base.names import article
 from dtfzmq.client import call as calls
 from dtfzmq.client import metadata as metadata_records
 from dtfzmq.client import stack
@@ -262,7 +263,7 @@ class BaseSession:
                 self._connection.drop(answer, late)
             if not isinstance(error, errors.DeadlineExceededError):
                 raise
-            raise self._unanswered(f"a {type(message).__name__}", timeout or 0.0) from None
+            raise self._unanswered(article(type(message).__name__), timeout or 0.0) from None
 
     def _send_graph(self, timeout: float) -> None:
         """Bring the master's graph up to this session's; makes the session there the first time."""

@@ -130,7 +130,7 @@ class InprocTransport:
         if listener is None:
             lane._end(REFUSED)
             return
-        other = InprocLane(self._loop, f"{name} in this process")
+        other = InprocLane(self._loop, f"a connection of this process to {name}")
         lane.other, other.other = other, lane
         listener.join(other)
         assert lane.events is not None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dtfzmq.base import errors
-from dtfzmq.wire import codec, frames, hello
+from dtfzmq.base.names import article
+from dtfzmq.wire import codec, frames, hello, seldom
 from dtfzmq.wire.message import WireError
 from dtfzmq.wire.transport import CONTROL, Lane
 
@@ -15,13 +15,11 @@ if TYPE_CHECKING:
     from dtfzmq.wire.endpoint import Endpoint
     from dtfzmq.wire.link import Link
 
-_log = logging.getLogger("dtfzmq")
-
 
 def _message(header: list[Any], cls: type[Any]) -> Any:
     made = codec.message(header[1], codec.TensorReader((), False, 0))
     if type(made) is not cls:
-        raise WireError(f"a {type(made).__name__} came where a {cls.__name__} belongs")
+        raise WireError(f"{article(type(made).__name__)} came where {article(cls.__name__)} belongs")
     return made
 
 
@@ -75,7 +73,7 @@ class Channel:
             self.end("it accepted the connection and did not answer")
             return
         assert self.lane is not None
-        _log.warning("closed %s: no hello came", self.lane.address)
+        seldom.warn(("no hello", self.lane.address), f"closed {self.lane.address}: no hello came")
         self.end("no hello came")
 
     def on_open(self) -> None:
@@ -277,8 +275,9 @@ class Channel:
 
     def _broken(self, error: WireError) -> None:
         lane, link = self.lane, self.link
-        where = f"{link.title()} at {lane.address if lane else '?'}" if link else (lane.address if lane else "?")
-        _log.warning("closed a connection of %s: %s", where, error)
+        # One without a link came to us, and its lane says so.
+        where = f"a connection with {link.peer_text()}" if link else lane.address if lane else "a connection"
+        seldom.warn(("no protocol", where), f"closed {where}: {error}")
         live = self.live
         why = f"what came is not the protocol ({error})"
         self.end(why)

@@ -72,21 +72,23 @@ class Link(Traffic):
             return self.name
         return self.peer.title() if self.peer is not None else f"the server at {', '.join(self.addresses)}"
 
+    def peer_text(self) -> str:
+        """The peer and where it is dialled, for people."""
+        title, at = self.title(), ", ".join(self.dial_addresses())
+        return title if not at or at in title else f"{title} at {at}"
+
     def route(self) -> str:
         """This link from end to end, for people."""
-        at = ", ".join(self.dial_addresses())
-        title = self.title()
-        return f"Link from {self.endpoint.me.title()} to {title}" + (f" at {at}" if at and at not in title else "")
+        return f"Link from {self.endpoint.me.title()} to {self.peer_text()}"
 
     def _unreached(self) -> str:
-        title, at = self.title(), ", ".join(self.dial_addresses())
-        return f"{self.endpoint.me.title()} could not reach {title}" + (f" at {at}" if at not in title else "")
+        return f"{self.endpoint.me.title()} could not reach {self.peer_text()}"
 
     def late_text(self) -> str:
         """What a call that ran out of time says."""
         if self.state == UP:
-            return f"{self.title()} at {self.address} gave no answer in time."
-        return f"{self.title()} at {', '.join(self.dial_addresses())} could not be reached in time ({self.reason()})."
+            return f"{self.peer_text()} gave no answer in time."
+        return f"{self.peer_text()} could not be reached in time ({self.reason()})."
 
     def reason(self) -> str:
         """Why there is no lane."""

@@ -38,7 +38,7 @@ class Lane(Protocol):
 
     #: Frames after the first are arrays that are handed over as they are.
     by_reference: bool
-    #: The other end, for people.
+    #: For people: the address of one that was dialled, "a connection to ..." of one that came.
     address: str
 
     def send(self, frames: Sequence[Any], frozen: bool = False) -> None:

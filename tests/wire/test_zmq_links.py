@@ -316,7 +316,21 @@ def test_garbage_over_zeromq_costs_a_line_and_its_own_connection(
     dealer.close()
     lines = [r for r in caplog.records if r.levelno >= logging.WARNING]
     assert len(lines) <= 1
+    for line in lines:
+        assert line.getMessage().startswith(f"closed a connection to {server.endpoint.me.address}: ")
     assert link.state == "up"
+
+
+def test_a_call_that_is_late_tells_each_address_once(client: Client, server: Client) -> None:
+    address = server.endpoint.me.address
+    unnamed, named = client.link(address), client.link(address.replace("127.0.0.1", "localhost"), TASK)
+    client.call(unnamed, CountMe())
+    assert unnamed.late_text() == f"{TASK} at {address} gave no answer in time."
+    client.call(named, CountMe())
+    for back in server.endpoint.links():  # the client has no address, and none is told
+        assert back.late_text() == f"{client.endpoint.me.title()} gave no answer in time."
+    nobody = client.link("127.0.0.1:1")
+    assert nobody.late_text().startswith("the server at 127.0.0.1:1 could not be reached in time (")
 
 
 def test_a_killed_process_is_lost_at_once_and_named(client: Client) -> None:
