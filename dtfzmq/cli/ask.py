@@ -52,7 +52,8 @@ def ask(targets: list[str], message: Any, timeout: float) -> list[Any]:
                 found.append(error)
                 if not answer.done:
                     with connection.loop.held():
-                        text = f"No answer within {timeout:g} s{connection.trouble()}."
+                        trouble = connection.trouble()
+                    text = f"No answer within {timeout:g} s{f' ({trouble})' if trouble else ''}."
                     found[-1] = errors.DeadlineExceededError(None, None, text)
     finally:
         for connection in connections:
