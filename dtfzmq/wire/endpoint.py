@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from dtfzmq.base import errors
 from dtfzmq.base import loop as loops
-from dtfzmq.wire import hello
+from dtfzmq.wire import hello, seldom
 from dtfzmq.wire.buffers import BufferPool, Bytes, aligned
 from dtfzmq.wire.calls import Reply
 from dtfzmq.wire.hello import Who
@@ -338,7 +338,7 @@ class Endpoint:
         if error is None and self.closed:
             error = errors.UnavailableError(None, None, f"{self.me.title()} is shutting down.")
         if error is not None:
-            _log.warning("refused %s (%s): %s", who.title(), who.place(), error.message)
+            self._say_refused(who, error)
             channel.refuse(error)
             return
         by_name = bool(who.name) and said.stream == 0
@@ -397,13 +397,17 @@ class Endpoint:
                 error = errors.AlreadyExistsError(
                     None, None, f"Task {who.name} is taken: it runs at {old.place()}. Give the newcomer another index."
                 )
-                _log.warning("refused %s (%s): %s", who.title(), who.place(), error.message)
+                self._say_refused(who, error)
                 channel.refuse(error)
             else:
                 self._replace(channel, said, who, holder)
 
         channel.consider()
         holder.ask_alive(answered)
+
+    def _say_refused(self, who: Who, error: errors.OpError) -> None:
+        subject = ("refused", self.me.name, who.name or who.host, error.error_code)
+        seldom.warn(subject, f"refused {who.title()} ({who.place()}): {error.message}")
 
     def _replace(self, channel: Channel, said: hello.Hello, who: Who, holder: Link) -> None:
         if holder.error is None:

@@ -14,7 +14,7 @@ from typing import Any
 import zmq
 
 from dtfzmq.base import errors
-from dtfzmq.wire import addresses
+from dtfzmq.wire import addresses, seldom
 from dtfzmq.wire.connections import Connections
 from dtfzmq.wire.settings import LinkSettings
 from dtfzmq.wire.transport import Accept, LaneEvents
@@ -232,7 +232,8 @@ class ZmqListener(Watched):
             for delay in _PROBES_S:
                 self._loop.call_later(delay, self._probe, value)
         elif event in FAILED and event != zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-            _log.warning("a connection to %s was refused: %s", self.address, FAILED[event])
+            text = f"a connection to {self.address} was refused: {FAILED[event]}"
+            seldom.warn((event, self.address), text)
 
     def _probe(self, fd: int) -> None:
         for lane in [*self._by_fd.get(fd, ()), *self._by_fd.get(_UNKNOWN, ())]:
@@ -246,7 +247,8 @@ class ZmqListener(Watched):
         for fd in self.connections.mute_since(self._loop.now() - self._hello_limit):
             self.connections.spoke(fd)
             if fd not in self._by_fd:  # its first message may be read before the monitor tells of it
-                _log.warning("closed a connection to %s: nothing came within %g s", self.address, self._hello_limit)
+                text = f"closed a connection to {self.address}: nothing came within {self._hello_limit:g} s"
+                seldom.warn(("mute", self.address), text)
                 self.connections.cut(fd, self.connections.peer(fd))
         if len(self.connections):
             self._sweeping = True

@@ -7,7 +7,6 @@ is an event of the socket's monitor.
 from __future__ import annotations
 
 import abc
-import logging
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -16,11 +15,10 @@ import zmq
 
 from dtfzmq.base import threads
 from dtfzmq.base.loop import Loop
+from dtfzmq.wire import seldom
 from dtfzmq.wire.settings import LinkSettings
 from dtfzmq.wire.transport import LaneEvents
 from dtfzmq.wire.zmqpoll import NONE, SOME, ZmqPoller
-
-_log = logging.getLogger("dtfzmq")
 
 # Plain numbers: pyzmq's enumerations cost a microsecond at each use.
 EVENTS_OPTION: Any = int(zmq.EVENTS)
@@ -195,7 +193,7 @@ def receive(sock: zmq.Socket[Any], lane: ZmqLane, first: zmq.Frame | None = None
         return
     data: Any = sock.recv(NOW)
     if discard(sock):
-        _log.warning("closed %s: a message of too many frames came", lane.address)
+        seldom.warn(("frames", lane.address), f"closed {lane.address}: a message of too many frames came")
         lane.close()
         if events is not None:
             events.on_end("a message of too many frames came")
