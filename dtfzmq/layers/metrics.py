@@ -15,6 +15,7 @@ from dtfzmq.graph.keys import GraphKeys
 from dtfzmq.graph.scopes import add_to_collections, control_dependencies
 from dtfzmq.ops import array, constants, elementwise, reductions, slicing
 from dtfzmq.ops import math as math_ops
+from dtfzmq.ops.alignment import broadcastable, weights_of_rank, without_extra_axis
 from dtfzmq.ops.cast import cast
 from dtfzmq.variables.scope import make_variable, variable_scope
 
@@ -48,27 +49,19 @@ def same_rank(labels: Any, predictions: Any, weights: Any = None) -> tuple[Tenso
     Raises ValueError for static shapes that do not go together.
     """
     p, y = convert_to_tensor(predictions), convert_to_tensor(labels)
-    ranks = y.shape.ndims, p.shape.ndims
-    if ranks[0] is not None and ranks[1] is not None:
-        if ranks[0] - ranks[1] == 1:
-            y = array.squeeze(y, [-1])
-        elif ranks[1] - ranks[0] == 1:
-            p = array.squeeze(p, [-1])
+    y, p = without_extra_axis(y, p)
     p.shape.assert_is_compatible_with(y.shape)
     return y, p, fitting(weights, p)
 
 
 def fitting(weights: Any, values: Tensor) -> Tensor | None:
-    """Weights as float32 with the rank of `values`, unless they are a scalar (or None)."""
+    """Weights as float32 with the rank of `values`, unless they are a scalar (or None).
+
+    Raises ValueError for weights that do not broadcast to the values; see ops.alignment.
+    """
     if weights is None:
         return None
-    w = cast(convert_to_tensor(weights), dtypes.float32)
-    if w.shape.ndims not in (None, 0) and values.shape.ndims is not None:
-        if w.shape.ndims - values.shape.ndims == 1:
-            w = array.squeeze(w, [-1])
-        elif values.shape.ndims - w.shape.ndims == 1:
-            w = array.expand_dims(w, -1)
-    return w
+    return broadcastable(weights_of_rank(cast(convert_to_tensor(weights), dtypes.float32), values), values)
 
 
 def _mean_in_scope(values: Any, weights: Any, metrics: Any, updates: Any) -> Metric:

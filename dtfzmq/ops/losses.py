@@ -11,6 +11,7 @@ from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor, get_default_graph
 from dtfzmq.graph.keys import GraphKeys
 from dtfzmq.ops import nn
+from dtfzmq.ops.alignment import broadcastable, weights_without_extra_axis, without_extra_axis
 from dtfzmq.ops.cast import cast
 from dtfzmq.ops.math import add_n
 from dtfzmq.ops.raw import raw
@@ -37,10 +38,7 @@ def compute_weighted_loss(
     with losses.graph.name_scope(scope or "weighted_loss"):
         kind = losses.dtype.base_dtype
         x, w = cast(losses, dtypes.float32), cast(weights, dtypes.float32)
-        if None not in (w.shape.ndims, x.shape.ndims) and w.shape.ndims not in (0, x.shape.ndims):
-            raise ValueError(
-                f"weights can not be broadcast to values: values.shape={x.shape}, weights.shape={w.shape}."
-            )
+        w = broadcastable(w, x)
         weighted = x * w
         if reduction == Reduction.NONE:
             out = weighted
@@ -182,11 +180,8 @@ def sparse_softmax_cross_entropy(
     """The mean cross-entropy of softmax(logits) against class numbers; a last axis of size 1 of labels is dropped."""
     x, y = convert_to_tensor(logits), convert_to_tensor(labels)
     with x.graph.name_scope(scope or "sparse_softmax_cross_entropy_loss") as scope:
-        if y.shape.ndims is not None and y.shape.ndims == x.shape.ndims:
-            y = raw.Squeeze(y, squeeze_dims=[-1])
-        weights = convert_to_tensor(weights)
-        if y.shape.ndims and weights.shape.ndims == y.shape.ndims + 1:
-            weights = raw.Squeeze(weights, squeeze_dims=[-1])
+        y, x = without_extra_axis(y, x, more=1)
+        weights = weights_without_extra_axis(convert_to_tensor(weights), y)
         losses = nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=x)
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
@@ -228,11 +223,7 @@ def mean_pairwise_squared_error(
     """
     y, p = _pair(labels, predictions, "labels and predictions")
     with p.graph.name_scope(scope or "mean_pairwise_squared_error") as scope:
-        w = cast(weights, dtypes.float32)
-        if None not in (w.shape.ndims, y.shape.ndims) and w.shape.ndims not in (0, y.shape.ndims):
-            raise ValueError(
-                f"weights can not be broadcast to values: values.shape={y.shape}, weights.shape={w.shape}."
-            )
+        w = broadcastable(cast(weights, dtypes.float32), y)
         away = p - y
         axes = raw.Range(1, raw.Rank(away), 1)
         present = raw.Cast(raw.NotEqual(w, raw.ZerosLike(w)), DstT=dtypes.float32)

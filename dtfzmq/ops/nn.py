@@ -139,9 +139,9 @@ def _cross_entropy(labels: Any, logits: Any, axis: int, name: str) -> Tensor:
         half = logits.dtype.base_dtype in (dtypes.float16, dtypes.bfloat16)
         kind = logits.dtype.base_dtype
         x, y = (raw.Cast(t, DstT=dtypes.float32) if half else t for t in (logits, labels))
-        if axis != -1 and rank is not None and axis % rank != rank - 1:
-            order = [i for i in range(rank) if i != axis % rank] + [axis % rank]
-            x, y = (raw.Transpose(t, np.array(order, np.int32)) for t in (x, y))
+        if axis != -1 and (rank is None or axis % rank != rank - 1):
+            order = _to_the_end(x, axis)
+            x, y = raw.Transpose(x, order), raw.Transpose(y, order)
         if rank == 2:
             loss = raw.SoftmaxCrossEntropyWithLogits(x, y)[0]
         else:
@@ -152,6 +152,15 @@ def _cross_entropy(labels: Any, logits: Any, axis: int, name: str) -> Tensor:
             if static is not None:
                 loss.set_shape(static)
         return raw.Cast(loss, DstT=kind) if half else loss
+
+
+def _to_the_end(x: Tensor, axis: int) -> Any:
+    """The order of the axes of `x` with `axis` last."""
+    rank = x.shape.ndims
+    if rank is not None:
+        return np.array([*(i for i in range(rank) if i != axis % rank), axis % rank], np.int32)
+    place: Any = axis if axis >= 0 else raw.Rank(x) + axis
+    return raw.ConcatV2([raw.Range(0, place, 1), raw.Range(place + 1, raw.Rank(x), 1), raw.Pack([place], axis=0)], 0)
 
 
 def _flat_rows(x: Tensor) -> Tensor:
