@@ -179,28 +179,31 @@ def _grad_make(node: Any, env: Any) -> Any:
     return kernel
 
 
-def _channels(n: Operation, x: TensorShape, vectors: list[Tensor]) -> TensorShape:
-    """The shape of a vector over the channels."""
+def _channels(n: Operation, x: TensorShape, vectors: list[Tensor]) -> tuple[TensorShape, TensorShape]:
+    """The shape of the images `x`, of a rank that the data format tells, and that of a vector over the channels."""
     if x.ndims is not None and x.ndims not in (4, 5):
         raise ValueError(f"Shape must be rank 4 or 5 but is rank {x.ndims} for '{n.name}' (op: '{n.type}')")
     if x.ndims is not None:
         windows.channels_first(n.attrs["data_format"], x.ndims, n.type)
-    found = TensorShape([None if x.ndims is None else x[1 if _first(n.attrs) else x.ndims - 1]])
+    sizes: list[Any] = [None] * len(n.attrs["data_format"]) if x.ndims is None else x.as_list()
+    place = 1 if _first(n.attrs) else -1
+    found = TensorShape([sizes[place]])
     for vector in vectors:
         found = found.merge_with(vector.shape)
-    return found
+    sizes[place] = found.as_list()[0]
+    return TensorShape(sizes), found
 
 
 def _shape(n: Operation) -> list[TensorShape]:
     x = n.inputs[0].shape
     vectors = list(n.inputs[1:3] if n.attrs["is_training"] else n.inputs[1:])
-    vector = _channels(n, x, vectors)
+    x, vector = _channels(n, x, vectors)
     return [x, *[vector] * 4, TensorShape([None])]
 
 
 def _grad_shape(n: Operation) -> list[TensorShape]:
     x = n.inputs[0].shape.merge_with(n.inputs[1].shape)
-    vector = _channels(n, x, list(n.inputs[2:5]))
+    x, vector = _channels(n, x, list(n.inputs[2:5]))
     return [x, vector, vector, TensorShape([0]), TensorShape([0])]
 
 

@@ -25,8 +25,9 @@ def _bias_shape(n: Any) -> list[TensorShape]:
     if value.ndims < 2:
         raise ValueError(f"Shape must be at least rank 2 but is rank {value.ndims} for BiasAdd with shape {value}")
     axis = 1 if n.attrs["data_format"] == "NCHW" else -1
-    value[axis].merge_with(bias[0])
-    return [value]
+    sizes = value.as_list()
+    sizes[axis] = value[axis].merge_with(bias[0]).value
+    return [TensorShape(sizes)]
 
 
 def _bias_view(bias: Any, rank: int, first: bool) -> Any:

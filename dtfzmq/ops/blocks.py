@@ -246,19 +246,25 @@ def _blocks(block_size: Any, block_shape: Any) -> Any:
     return np.array([one_of("block_shape", block_shape, "block_size", block_size)] * 2, np.int32)
 
 
+def _images(input: Any) -> Tensor:
+    """`input` with four axes, which the step makes sure of where it is not known."""
+    x = convert_to_tensor(input, name="input")
+    return raw.EnsureShape(x, shape=[None] * 4) if x.shape.ndims is None else x
+
+
 def space_to_batch(
     input: Any, paddings: Any, block_size: int | None = None, name: str | None = None, block_shape: Any = None
 ) -> Tensor:
     """space_to_batch_nd over height and width with blocks of block_size x block_size."""
     blocks = _blocks(block_size, block_shape)
-    return _space_to_batch_nd(input, blocks, paddings, name=name or "SpaceToBatchND")
+    return _space_to_batch_nd(_images(input), blocks, paddings, name=name or "SpaceToBatchND")
 
 
 def batch_to_space(
     input: Any, crops: Any, block_size: int | None = None, name: str | None = None, block_shape: Any = None
 ) -> Tensor:
     """batch_to_space_nd over height and width with blocks of block_size x block_size."""
-    return _batch_to_space_nd(input, _blocks(block_size, block_shape), crops, name=name or "BatchToSpaceND")
+    return _batch_to_space_nd(_images(input), _blocks(block_size, block_shape), crops, name=name or "BatchToSpaceND")
 
 
 def required_space_to_batch_paddings(

@@ -161,20 +161,17 @@ resize_with_crop_or_pad = resize_image_with_crop_or_pad
 def resize_image_with_pad(
     image: Any, target_height: int, target_width: int, method: Any = ResizeMethod.BILINEAR, align_corners: bool = False
 ) -> Tensor:
-    """The image resized in its proportions to fit, and padded with zeros to the target's size. Sizes must be known."""
+    """The image resized in its proportions to fit, and padded with zeros to the target's size."""
     image, _ = _image(image)
     with image.graph.name_scope("resize_image_with_pad"):
         _require("target_width must be > 0.", target_width - 1)
         _require("target_height must be > 0.", target_height - 1)
-        height, width = (_static(size) for size in _sizes(image)[-3:-1])
-        if height is None or width is None:
-            raise ValueError(f"resize_image_with_pad needs an image of known height and width, not {image.shape}.")
-        tall, wide = np.float32(height), np.float32(width)
-        ratio = max(wide / np.float32(target_width), tall / np.float32(target_height))
-        new = tall / ratio, wide / ratio
-        top, left = (max(0, int(np.floor((t - n) / 2))) for t, n in zip((target_height, target_width), new))
-        resized = resize_images(image, [int(np.floor(n)) for n in new], method, align_corners)
-        return pad_to_bounding_box(resized, top, left, target_height, target_width)
+        target = np.array([target_height, target_width], np.float32)
+        now = raw.Cast(raw.Shape(image)[-3:-1], DstT=dtypes.float32)
+        new = now / raw.Max(now / target, np.array([0], np.int32))
+        before = raw.Cast(raw.Maximum(raw.Floor((target - new) / 2.0), 0.0), DstT=dtypes.int32)
+        resized = resize_images(image, raw.Cast(raw.Floor(new), DstT=dtypes.int32), method, align_corners)
+        return pad_to_bounding_box(resized, before[0], before[1], target_height, target_width)
 
 
 def _reversed(image: Any, axis: int, scope: str) -> Tensor:

@@ -9,6 +9,7 @@ import numpy as np
 from dtfzmq.base import dtypes
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
+from dtfzmq.graph.static import dims
 from dtfzmq.ops.cast import cast
 from dtfzmq.ops.conv_layers import depthwise_conv2d
 from dtfzmq.ops.image_color import convert_image_dtype
@@ -68,17 +69,22 @@ def image_gradients(image: Any) -> tuple[Tensor, Tensor]:
 def sobel_edges(image: Any) -> Tensor:
     """[batch, height, width, channels, 2]: the edges along height and width by Sobel's filters."""
     image = convert_to_tensor(image, name="image")
-    depth = image.shape.as_list()[-1]
-    if depth is None:
-        raise ValueError(f"sobel_edges needs a known number of channels, not {image.shape}.")
-    down = np.array([[-1, -2, -1], [0, 0, 0], [1, 2, 1]], float)
-    filters = np.tile(np.stack([down, down.T], -1)[:, :, None, :], [1, 1, depth, 1])
+    down = np.array([[-1, -2, -1], [0, 0, 0], [1, 2, 1]], image.dtype.base_dtype.np_dtype)
+    filters = _per_channel(np.stack([down, down.T], -1)[:, :, None, :], image)
     padded = raw.MirrorPad(image, np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32), mode="REFLECT")
-    edges = depthwise_conv2d(padded, convert_to_tensor(filters, image.dtype.base_dtype), [1, 1, 1, 1], "VALID")
+    edges = depthwise_conv2d(padded, filters, [1, 1, 1, 1], "VALID")
     shape = raw.ConcatV2([raw.Shape(image), np.array([2], np.int32)], 0)
     out = raw.Reshape(edges, shape)
     out.set_shape(image.shape.concatenate([2]))
     return out
+
+
+def _per_channel(filter: Any, images: Tensor) -> Any:
+    """A filter [height, width, 1, multiplier] for each of the channels of the images."""
+    known = dims(images)
+    if known is not None and known[-1] is not None:
+        return np.tile(filter, [1, 1, known[-1], 1])
+    return raw.Tile(filter, raw.Pack([1, 1, raw.Shape(images)[-1], 1], axis=0))
 
 
 def _pair(a: Any, b: Any, max_val: Any) -> tuple[Tensor, Tensor, Tensor]:
@@ -108,10 +114,7 @@ def _likeness(a: Tensor, b: Tensor, top: Tensor, size: int, sigma: float, k1: fl
     at = np.arange(size, dtype=np.float32) - (size - 1) / 2
     weight = np.exp(-(at[:, None] ** 2 + at**2) / (2 * sigma**2))
     weight = (weight / weight.sum()).astype(np.float32)
-    depth = a.shape.as_list()[-1]
-    if depth is None:
-        raise ValueError(f"ssim needs a known number of channels, not {a.shape}.")
-    window = np.tile(weight[:, :, None, None], [1, 1, depth, 1])
+    window = _per_channel(weight[:, :, None, None], a)
 
     def blurred(x: Tensor) -> Tensor:
         return depthwise_conv2d(x, window, [1, 1, 1, 1], "VALID")
@@ -125,12 +128,13 @@ def _likeness(a: Tensor, b: Tensor, top: Tensor, size: int, sigma: float, k1: fl
 
 
 def _batched(x: Tensor) -> Tensor:
-    known = x.shape.as_list()
-    if len(known) == 4:
+    """Images [..., height, width, channels] with one axis before them."""
+    known = dims(x)
+    if known is not None and len(known) == 4:
         return x
     shape = raw.ConcatV2([np.array([-1], np.int32), raw.Shape(x)[-3:]], 0)
     out = raw.Reshape(x, shape)
-    out.set_shape([None, *known[-3:]])
+    out.set_shape([None, *(known[-3:] if known is not None else [None] * 3)])
     return out
 
 
@@ -148,7 +152,8 @@ def ssim(
         if a.shape.ndims == 4:
             return over
         out = raw.Reshape(over, raw.ConcatV2([lead, raw.Shape(over)[1:]], 0))
-        out.set_shape(a.shape[:-3].concatenate(over.shape[1:]))
+        if a.shape.ndims is not None:
+            out.set_shape(a.shape[:-3].concatenate(over.shape[1:]))
         return out
 
 

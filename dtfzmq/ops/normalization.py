@@ -60,8 +60,7 @@ def _lrn_grad_make(node: Any, env: Any) -> Any:
 def _lrn_shape(n: Operation) -> list[TensorShape]:
     shape = n.inputs[0].shape
     for t in n.inputs:
-        windows.with_rank(t, 4, n)
-        shape = shape.merge_with(t.shape)
+        shape = shape.merge_with(TensorShape(windows.with_rank(t, 4, n)))
     return [shape]
 
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from dtfzmq.base import dtypes
+from dtfzmq.base import dtypes, errors
+from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
-from dtfzmq.graph.graph import Tensor
+from dtfzmq.graph.graph import Operation, Tensor
+from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.static import constant_value, dims
 from dtfzmq.ops.array import concat, transpose
 from dtfzmq.ops.matmul import matmul
@@ -53,86 +55,72 @@ def hamming_window(
     return _cosine_window(window_length, periodic, dtype, 0.54, 0.46, name or "hamming_window")
 
 
+Size = Any  # int, or a scalar Tensor where it is not known while building
+
+
 def frame(
     signal: Any, frame_length: Any, frame_step: Any, pad_end: bool = False, pad_value: Any = 0, axis: int = -1,
     name: str | None = None,
 ) -> Tensor:  # fmt: skip
-    """Overlapping frames along `axis`, which becomes two: frame and place in it. The rank must be known.
+    """Overlapping frames along `axis`, which becomes two: frame and place in it.
 
-    What does not fill a frame at the end is left out, or filled up with pad_value if `pad_end`.
+    What does not fill a frame at the end is left out, or filled up with pad_value if `pad_end`. The lengths must be
+    known.
     """
     signal = convert_to_tensor(signal)
-    known = dims(signal)
     length, step = known_length(frame_length, "frame_length"), known_length(frame_step, "frame_step")
-    if known is None:
-        raise ValueError(f"frame needs a signal of known rank, not {signal}.")
-    at = axis % len(known)
-    whole = known[at]
+    known, shape = dims(signal), raw.Shape(signal)
     with signal.graph.name_scope(name or "frame"):
-        if whole is None:
-            return _frames(signal, length, step, at, pad_value if pad_end else None)
-        size = int(whole)
-        count = -(-size // step) if pad_end else max(0, 1 + (size - length) // step)
+        at: Size = axis % len(known) if known is not None else axis if axis >= 0 else raw.Rank(signal) + axis
+        size: Size = shape[at] if known is None or known[at] is None else known[at]
+        # [what is before the axis, the axis, what is after it]: the rank need not be known, and gradients are dense
+        lead, tail = shape[:at], shape[at + 1 :]
+        rows = raw.Reshape(signal, raw.Pack([raw.Prod(lead, ints(0)), size, raw.Prod(tail, ints(0))], axis=0))
         if pad_end:
-            missing = max(0, length + step * (count - 1) - size)
-            widths = np.zeros((len(known), 2), np.int32)
-            widths[at, 1] = missing
-            signal = raw.PadV2(signal, widths, convert_to_tensor(pad_value, dtype=signal.dtype.base_dtype))
-        index = np.arange(length)[None, :] + step * np.arange(count)[:, None]
-        return raw.GatherV2(signal, index.astype(np.int32), np.int32(at))
+            count = -(-size // step)
+            missing = _at_least_0(length + step * (count - 1) - size)
+            filled = raw.Pack([np.int32(0), missing], axis=0)
+            none = np.zeros(2, np.int32)
+            filling = convert_to_tensor(pad_value, dtype=signal.dtype.base_dtype)
+            rows = raw.PadV2(rows, raw.Pack([none, filled, none], axis=0), filling)
+        else:
+            count = _at_least_0((size - length) // step + 1)
+        frames = raw.GatherV2(rows, _places(count, length, step), np.int32(1))
+        out = raw.Reshape(frames, raw.ConcatV2([lead, raw.Pack([count, np.int32(length)], axis=0), tail], 0))
+        if known is not None:
+            out.set_shape([*known[:at], None if isinstance(count, Tensor) else count, length, *known[at + 1 :]])
+        return out
 
 
-def _frames(signal: Tensor, length: int, step: int, at: int, padding: Any) -> Tensor:
-    """frame along an axis of unknown size; padded at the end if `padding` is not None."""
-    size = raw.Shape(signal)[at]
-    if padding is None:
-        count = raw.Maximum(raw.FloorDiv(size - length, step) + 1, 0)
-    else:
-        count = -raw.FloorDiv(-size, step)
-        missing = raw.Maximum(length + step * (count - 1) - size, 0)
-        zero = raw.ZerosLike(missing)
-        ends = [raw.Pack([zero, missing if i == at else zero], axis=0) for i in range(signal.shape.ndims or 0)]
-        filling = convert_to_tensor(padding, dtype=signal.dtype.base_dtype)
-        signal = raw.PadV2(signal, raw.Pack(ends, axis=0), filling)
-    starts = raw.ExpandDims(raw.Range(0, count, 1) * step, 1)
-    return raw.GatherV2(signal, starts + np.arange(length, dtype=np.int32), np.int32(at))
+def _at_least_0(size: Size) -> Size:
+    return raw.Maximum(size, 0) if isinstance(size, Tensor) else np.int32(max(size, 0))
+
+
+def _places(count: Size, length: Size, step: int) -> Any:
+    """[count, length]: where in the signal the places of the frames are."""
+    if isinstance(count, Tensor) or isinstance(length, Tensor):
+        return raw.ExpandDims(raw.Range(0, count, 1) * step, 1) + raw.ExpandDims(raw.Range(0, length, 1), 0)
+    return (np.arange(length)[None, :] + step * np.arange(count)[:, None]).astype(np.int32)
 
 
 def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Tensor:
-    """The signal of which the last two axes are overlapping frames, added up. The rank must be known."""
+    """The signal of which the last two axes are overlapping frames, added up. The step must be known."""
     signal = convert_to_tensor(signal)
-    known = dims(signal)
     step = known_length(frame_step, "frame_step")
-    if known is None:
-        raise ValueError(f"overlap_and_add needs frames of known rank, not {signal}.")
-    with signal.graph.name_scope(name or "overlap_and_add"):
-        if None in known[-2:]:
-            return _overlapped(signal, step, len(known))
-        count, length = (int(d or 0) for d in known[-2:])
-        index = (np.arange(length)[None, :] + step * np.arange(count)[:, None]).reshape(-1).astype(np.int32)
-        rank = len(known)
-        lead = [-1 if d is None else d for d in known[:-2]]
-        flat = raw.Reshape(signal, _shape_of(signal, lead, rank, count * length))
-        order = [rank - 2, *range(rank - 2)]
-        total = raw.UnsortedSegmentSum(transpose(flat, order), index, np.int32(step * (count - 1) + length))
-        return transpose(total, [*range(1, rank - 1), 0])
-
-
-def _overlapped(signal: Tensor, step: int, rank: int) -> Tensor:
-    """overlap_and_add of frames of unknown number or length."""
+    known: Any = dims(signal)
     shape = raw.Shape(signal)
-    count, length = shape[-2], shape[-1]
-    index = raw.ExpandDims(raw.Range(0, count, 1) * step, 1) + raw.ExpandDims(raw.Range(0, length, 1), 0)
-    flat = raw.Reshape(signal, raw.ConcatV2([shape[:-2], raw.ExpandDims(count * length, 0)], 0))
-    moved = transpose(flat, [rank - 2, *range(rank - 2)])
-    total = raw.UnsortedSegmentSum(moved, raw.Reshape(index, [-1]), (count - 1) * step + length)
-    return transpose(total, [*range(1, rank - 1), 0])
-
-
-def _shape_of(signal: Tensor, lead: list[int], rank: int, last: int) -> Any:
-    if lead.count(-1) <= 1:
-        return np.array([*lead, last], np.int32)
-    return raw.ConcatV2([raw.Shape(signal)[: rank - 2], np.array([last], np.int32)], 0)
+    if known is not None and len(known) < 2:
+        raise ValueError(f"overlap_and_add needs frames of rank 2 or more, not {signal}.")
+    with signal.graph.name_scope(name or "overlap_and_add"):
+        count, length = (shape[i] if known is None or known[i] is None else known[i] for i in (-2, -1))
+        whole = (count - 1) * step + length
+        rows = raw.Reshape(signal, raw.Pack([raw.Prod(shape[:-2], ints(0)), count * length], axis=0))
+        index = raw.Reshape(_places(count, length, step), ints(-1))
+        total = raw.UnsortedSegmentSum(transpose(rows, [1, 0]), index, convert_to_tensor(whole, dtypes.int32))
+        out = raw.Reshape(transpose(total, [1, 0]), raw.ConcatV2([shape[:-2], raw.Pack([whole], axis=0)], 0))
+        if known is not None:
+            out.set_shape([*known[:-2], None if isinstance(whole, Tensor) else whole])
+        return out
 
 
 Window = Callable[..., Tensor]
@@ -176,24 +164,19 @@ def inverse_stft(
 
 def _shifted(x: Any, axes: Any, inverse: bool, name: str) -> Tensor:
     x = convert_to_tensor(x)
-    known = dims(x)
-    if known is None:
-        raise ValueError(f"A shift needs a tensor of known rank, not {x}.")
-    over = range(len(known)) if axes is None else [axes] if isinstance(axes, (int, np.integer)) else axes
     with x.graph.name_scope(name):
-        for axis in over:
-            size = known[axis]
-            if size is None:
-                raise ValueError(f"A shift needs axes of known size, not {x}.")
-            half = size // 2
-            by = half if inverse else size - half
-            order = np.roll(np.arange(size), -by).astype(np.int32)
-            x = raw.GatherV2(x, order, np.int32(axis % len(known)))
-        return x
+        if axes is None:
+            over = raw.Range(0, raw.Rank(x), 1) if x.shape.ndims is None else np.arange(x.shape.ndims, dtype=np.int32)
+        else:
+            over = np.reshape(np.asarray(axes, np.int32), -1)
+        # counted modulo the rank, which need not be known, for negative axes
+        sizes = raw.GatherV2(raw.Shape(x), raw.FloorMod(over, raw.Rank(x)), np.int32(0))
+        half = raw.FloorDiv(sizes, np.int32(2))
+        return raw.Roll(x, raw.Neg(half) if inverse else half, over)
 
 
 def fftshift(x: Any, axes: Any = None, name: str | None = None) -> Tensor:
-    """The spectrum with frequency zero in the middle of the axes (all, if None). Their sizes must be known."""
+    """The spectrum with frequency zero in the middle of the axes (all, if None)."""
     return _shifted(x, axes, False, name or "fftshift")
 
 
@@ -238,33 +221,58 @@ def _checked(kind: int, axis: int, norm: str | None) -> None:
         raise ValueError("Normalization is not supported for the Type-I DCT.")
 
 
+def _cosine_matrix_kernel(node: Any, env: Any) -> Any:
+    kind, norm, to = node.attrs["type"], node.attrs["norm"] or None, node.dtypes[0].np_dtype
+
+    def kernel(points: Any) -> Any:
+        if kind == 1 and points < 2:
+            raise errors.InvalidArgumentError(None, None, _TOO_SHORT)
+        return _cosines(kind, int(points), norm).T.astype(to)
+
+    return kernel
+
+
+def _cosine_matrix_shape(n: Operation) -> list[TensorShape]:
+    points = constant_value(n.inputs[0])
+    if points is not None and points < 2 and n.attrs["type"] == 1:
+        raise ValueError(_TOO_SHORT)
+    return [TensorShape([points, points])]
+
+
+_TOO_SHORT = "Type-I DCT requires the dimension to be greater than one."
+_cosine_matrix = op(
+    "CosineMatrix", "points: int32; type: int, norm: str = '', dtype: type = float32 -> matrix: dtype",
+    shape=_cosine_matrix_shape, make=_cosine_matrix_kernel, grad=NO_GRAD("it depends on a number of points"),
+    samples=[Sample(np.int32(3), type=2, norm="ortho"), Sample(np.int32(4), type=1)],
+)  # fmt: skip
+
+
 def dct(
     input: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None, name: str | None = None
 ) -> Tensor:
     """The discrete cosine transform of type 1 to 4 of the last axis, cut or filled with zeros to `n` if given.
 
-    Done as one product with the matrix of cosines; the size of the axis must be known. norm: None or "ortho".
+    Done as one product with the matrix of cosines. norm: None or "ortho".
     """
     _checked(type, axis, norm)
     x = convert_to_tensor(input, preferred_dtype=dtypes.float32)
-    known = dims(x)
-    if known is None or known[-1] is None:
-        raise ValueError(f"dct needs a tensor whose last axis is of known size, not {x}.")
-    size = int(known[-1])
+    kind = x.dtype.base_dtype
+    known, shape = dims(x), raw.Shape(x)
     with x.graph.name_scope(name or "dct"):
-        if n is not None and n < size:
-            x = x[..., :n]
-        elif n is not None and n > size:
-            widths = np.zeros((len(known), 2), np.int32)
-            widths[-1, 1] = n - size
-            x = raw.PadV2(x, widths, np.zeros((), x.dtype.base_dtype.np_dtype))
-        size = size if n is None else n
-        if type == 1 and size < 2:
-            raise ValueError("Type-I DCT requires the dimension to be greater than one.")
-        matrix = _cosines(type, size, norm).astype(x.dtype.base_dtype.np_dtype)
-        if len(known) == 1:
-            return raw.Reshape(matmul(raw.ExpandDims(x, 0), matrix.T), ints(-1))
-        return matmul(x, np.broadcast_to(matrix.T, (*(1,) * (len(known) - 2), size, size)))
+        size: Size = shape[-1] if known is None or known[-1] is None else known[-1]
+        rows = raw.Reshape(x, raw.Pack([raw.Prod(shape[:-1], ints(0)), size], axis=0))
+        points: Size = size if n is None else n
+        if n is not None and (isinstance(size, Tensor) or n < size):
+            rows = rows[:, :n]
+        if n is not None and (isinstance(size, Tensor) or n > size):
+            missing = raw.Pack([np.int32(0), _at_least_0(n - size)], axis=0)
+            filling = np.zeros((), kind.np_dtype)
+            rows = raw.PadV2(rows, raw.Pack([np.zeros(2, np.int32), missing], axis=0), filling)
+        turned = matmul(rows, _cosine_matrix(convert_to_tensor(points, dtypes.int32), type, norm or "", kind))
+        out = raw.Reshape(turned, raw.ConcatV2([shape[:-1], raw.Pack([points], axis=0)], 0))
+        if known is not None:
+            out.set_shape([*known[:-1], None if isinstance(points, Tensor) else points])
+        return out
 
 
 def idct(

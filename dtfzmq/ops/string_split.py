@@ -29,6 +29,8 @@ def _by_characters(delimiters: bytes, skip_empty: bool) -> Callable[[bytes], lis
     marks = set(delimiters)
 
     def cut(s: bytes) -> list[bytes]:
+        if not s:
+            return []  # nothing has no parts, not even an empty one
         if not marks:
             return [s[i : i + 1] for i in range(len(s))]
         parts, begin = [], 0

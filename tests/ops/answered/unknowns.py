@@ -119,3 +119,50 @@ case("zsignals", lambda tf, x: [
 case("zridge", lambda tf, x, y: [
     tf.matrix_solve_ls(_of_length(tf, x), y, 0.5), tf.matrix_solve_ls(_of_length(tf, tf.transpose(x)), y[:2], 0.5),
 ])  # fmt: skip
+
+
+def _everywhere(call: Any) -> Any:
+    """A call with its inputs of unknown rank, of unknown sizes and known, one after the other."""
+    return lambda tf, *x: [
+        y for hide in (dim, _of_length, lambda tf, x: x) for y in call(tf, *(hide(tf, t) for t in x))
+    ]  # fmt: skip
+
+
+case("zcross_entropies", _everywhere(lambda tf, x: [
+    tf.nn.softmax_cross_entropy_with_logits_v2(labels=tf.nn.softmax(x), logits=2 * x, axis=axis) for axis in (0, 1)
+]))  # fmt: skip
+case("zclass_losses", _everywhere(lambda tf, x, y, column, w: [
+    tf.losses.sparse_softmax_cross_entropy(labels, x, weights) for labels in (y, column)
+    for weights in (1.0, w, w[:, tf.newaxis])
+]))  # fmt: skip
+case("zclass_counts", _everywhere(lambda tf, x, y: [
+    tf.confusion_matrix(x, y), tf.confusion_matrix(x[:, 0], y[:, tf.newaxis], 4), tf.confusion_matrix(y, y),
+]))  # fmt: skip
+case("zcosines", lambda tf, x, y: [
+    z for hide in (_of_length, lambda tf, x: x) for z in (
+        *(tf.spectral.dct(hide(tf, x), kind, n) for kind in (1, 2, 3) for n in (None, 4, 9)),
+        tf.spectral.dct(hide(tf, y), norm="ortho"), tf.spectral.idct(hide(tf, y[0, 0])),
+    )
+] + [tf.spectral.dct(dim(tf, y)), tf.spectral.idct(dim(tf, x), 1)])  # fmt: skip
+case("zspectra_shifted", _everywhere(lambda tf, x: [
+    tf.signal.fftshift(x, [0]), tf.signal.ifftshift(x, [0, -1]), tf.signal.fftshift(x, 1),
+]))  # fmt: skip
+case("zframed", _everywhere(lambda tf, x: [
+    tf.signal.frame(x, 3, 2), tf.signal.frame(x, 4, 3, True, 1.5), tf.signal.frame(x, 9, 3),
+    tf.signal.frame(x, 2, 1, axis=0), tf.signal.overlap_and_add(x, 2), tf.abs(tf.signal.stft(x, 4, 2)),
+]))  # fmt: skip
+case("zimages_measured", _everywhere(lambda tf, x: [
+    tf.image.sobel_edges(x), tf.image.ssim(x, x * 0.5, 1.0), tf.image.ssim(x[0], x[1], 1.0, filter_size=5),
+]))  # fmt: skip
+case("zimages_fitted", lambda tf, x: [
+    tf.image.resize_image_with_pad(y, *size) for size in ((6, 6), (2, 2), (4, 5), (3, 20), (9, 4))
+    for y in (x, *(tf.stop_gradient(hide(tf, x)) for hide in (_of_length, dim)))  # TensorFlow derives them wrongly
+])  # fmt: skip
+case("zranks_learnt", _everywhere(lambda tf, x, v: [
+    tf.nn.lrn(x), tf.space_to_batch(x, [[0, 0], [0, 2]], 2), tf.batch_to_space(x, [[0, 1], [0, 0]], 2),
+    tf.nn.bias_add(x, [1.0, 2.0, 3.0]), tf.nn.fused_batch_norm(x, v, v)[0],
+    *tf.nn.fused_batch_norm(x, [1.0, 2.0, 3.0], v, v, v, is_training=False)[:1],
+]))  # fmt: skip
+case("zstrings_cut", lambda tf, x: [
+    tf.string_split(x, mark, skip_empty=skip) for mark in (", ", ",", "") for skip in (True, False)
+])  # fmt: skip
