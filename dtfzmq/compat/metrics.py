@@ -30,3 +30,12 @@ from dtfzmq.layers.metrics_counts import (
     true_positives,
     true_positives_at_thresholds,
 )
+from dtfzmq.layers.metrics_top import (
+    average_precision_at_k,
+    precision_at_k,
+    precision_at_top_k,
+    recall_at_k,
+    recall_at_top_k,
+    sparse_average_precision_at_k,
+    sparse_precision_at_k,
+)

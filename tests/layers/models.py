@@ -279,3 +279,27 @@ def thresholds(tf: Any) -> Any:
         m.false_negatives_at_thresholds(y, x, at), m.sensitivity_at_specificity(y, x, 0.6),
         m.specificity_at_sensitivity(y, x, 0.7),
     ]  # fmt: skip
+
+
+@metric
+def best_of_classes(tf: Any) -> Any:
+    x = tf.constant([[0.1, 0.5, 0.2, 0.9], [0.7, 0.3, 0.6, 0.2], [0.1, 0.2, 0.3, 0.4]])
+    one, many = tf.constant([3, 1, 0], tf.int64), tf.constant([[1, 3], [0, 3], [2, 2]], tf.int64)
+    few = tf.SparseTensor([[0, 0], [2, 0], [2, 1]], tf.constant([2, 3, 0], tf.int64), [3, 2])
+    w, m = tf.constant([1.0, 2.0, 0.5]), tf.metrics
+    strangers = tf.constant([[1, 9], [0, -1], [7, 2]], tf.int64)
+    found = []
+    for labels in (one, many, few, strangers):
+        found += [
+            m.recall_at_k(labels, x, 2), m.recall_at_k(labels, x, 1, class_id=3),
+            m.recall_at_k(labels, x, 3, weights=w), m.precision_at_k(labels, x, 2), m.precision_at_k(labels, x, 3, class_id=2, weights=w),
+            m.average_precision_at_k(labels, x, 3), m.average_precision_at_k(labels, x, 2, w),
+        ]  # fmt: skip
+    best = tf.nn.top_k(x, 2).indices
+    wide = tf.reshape(tf.concat([x, x[:1]], 0), [2, 2, 4])
+    return found + [
+        m.recall_at_top_k(many, best), m.recall_at_top_k(one, best, 2, name="mine"), m.precision_at_top_k(few, best, 2),
+        m.precision_at_top_k(many, best, class_id=0), m.sparse_precision_at_k(one, x, 1),
+        m.recall_at_k(tf.constant([[[0], [1]], [[2], [3]]], tf.int64), wide, 2, weights=[[1.0, 2.0]]),
+        m.average_precision_at_k(tf.constant([[[0, 1], [1, 2]], [[2, 3], [3, 0]]], tf.int64), wide, 3),
+    ]  # fmt: skip
