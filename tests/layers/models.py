@@ -292,8 +292,9 @@ def best_of_classes(tf: Any) -> Any:
     for labels in (one, many, few, strangers):
         found += [
             m.recall_at_k(labels, x, 2), m.recall_at_k(labels, x, 1, class_id=3),
-            m.recall_at_k(labels, x, 3, weights=w), m.precision_at_k(labels, x, 2), m.precision_at_k(labels, x, 3, class_id=2, weights=w),
-            m.average_precision_at_k(labels, x, 3), m.average_precision_at_k(labels, x, 2, w),
+            m.recall_at_k(labels, x, 3, weights=w), m.precision_at_k(labels, x, 2),
+            m.precision_at_k(labels, x, 3, class_id=2, weights=w), m.average_precision_at_k(labels, x, 3),
+            m.average_precision_at_k(labels, x, 2, w),
         ]  # fmt: skip
     best = tf.nn.top_k(x, 2).indices
     wide = tf.reshape(tf.concat([x, x[:1]], 0), [2, 2, 4])
