@@ -13,6 +13,7 @@ from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.shape_rules import broadcast, same
 from dtfzmq.graph.static import full_dims
 from dtfzmq.ops import softmax_kernels
+from dtfzmq.ops.arguments import scalar
 from dtfzmq.ops.broadcasting import unbroadcast
 from dtfzmq.ops.elementwise import exp, sigmoid
 from dtfzmq.ops.raw import raw
@@ -254,12 +255,21 @@ _sparse_xent_op = op(
 
 
 def _in_top_k(predictions: Array, targets: Array, k: Array) -> Array:
+    most = scalar("k", k)
+    if predictions.ndim != 2 or targets.shape != (len(predictions),):
+        raise errors.InvalidArgumentError(
+            None, None,
+            "predictions must be a matrix and targets a vector of as many, got shapes "
+            f"{list(predictions.shape)} and {list(targets.shape)}",
+        )  # fmt: skip
+    if not predictions.size:
+        return np.zeros(len(targets), np.bool_)
     rows = np.arange(len(targets))
     valid = (targets >= 0) & (targets < predictions.shape[1])
     chosen = predictions[rows, np.where(valid, targets, 0)]
-    finite = np.isfinite(predictions).all(-1) if predictions.size else valid
+    finite = np.isfinite(predictions).all(-1)
     better = np.add.reduce(predictions > chosen[:, None], -1, dtype=np.int64)
-    return valid & finite & (better < int(k))
+    return valid & finite & (better < most)
 
 
 def _top_k_shape(n: Any) -> list[TensorShape]:

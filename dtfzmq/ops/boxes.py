@@ -12,6 +12,7 @@ from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Operation, Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.static import constant_value
+from dtfzmq.ops.arguments import scalar
 from dtfzmq.ops.raw import raw
 
 Array = Any
@@ -47,6 +48,8 @@ def _kernel(boxes: Array, scores: Array, most: Array, limit: Array, least: Array
         )
     if not 0 <= limit <= 1:
         raise errors.InvalidArgumentError(None, None, f"iou_threshold must be in [0, 1], got {limit}")
+    if scalar("max_output_size", most) < 0:
+        raise errors.InvalidArgumentError(None, None, f"max_output_size must be non-negative, got {most}")
     wide = boxes.astype(np.float64 if boxes.dtype == np.float64 else np.float32)
     return _best(scores, _overlaps(wide), most, limit, least)
 

@@ -16,6 +16,7 @@ from dtfzmq.graph.graph import Operation, Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.shape_rules import same
 from dtfzmq.graph.static import constant_value, full_dims, value_as_shape
+from dtfzmq.ops.arguments import single, sizes
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import bits, ints, mat
 
@@ -41,10 +42,10 @@ def _fill_shape(n: Any) -> list[TensorShape]:
 
 
 def _fill_kernel(dims: np.ndarray, value: np.ndarray) -> np.ndarray:
-    if np.any(dims < 0):
-        raise errors.InvalidArgumentError(None, None, f"Dimensions must be >= 0, but are {dims.tolist()}.")
-    kind = np.dtype(object) if isinstance(value, bytes) else np.asarray(value).dtype
-    return np.full(tuple(dims.tolist()), value, kind)
+    to = sizes("dims", dims)
+    value = np.array(value, object) if isinstance(value, bytes) else np.asarray(value)
+    single("value", value)
+    return np.full(to, value.reshape(()), value.dtype)
 
 
 _fill = op(
@@ -77,17 +78,35 @@ def _range_shape(n: Any) -> list[TensorShape]:
     if any(b is None for b in bounds):
         return [TensorShape([None])]
     start, limit, delta = (b.item() for b in bounds if b is not None)
+    try:
+        return [TensorShape([_steps(start, limit, delta)])]
+    except errors.InvalidArgumentError as error:
+        raise ValueError(error.message) from None
+
+
+def _steps(start: Any, limit: Any, delta: Any) -> int:
+    """How many numbers a range has, counted without rounding if they are integers."""
     if delta == 0:
-        raise ValueError("Requires delta != 0.")
-    return [TensorShape([max(0, int(np.ceil((limit - start) / delta)))])]
+        raise errors.InvalidArgumentError(None, None, f"Requires delta != 0: {delta}")
+    if (start > limit) if delta > 0 else (start < limit):
+        sides = ("<=", ">") if delta > 0 else (">=", "<")
+        raise errors.InvalidArgumentError(
+            None, None, f"Requires start {sides[0]} limit when delta {sides[1]} 0: {start}/{limit}"
+        )
+    if isinstance(delta, int):
+        return -((start - limit) // delta)
+    count = np.ceil((limit - start) / delta)
+    if not abs(count) < 2**63:
+        raise errors.InvalidArgumentError(None, None, f"Requires ((limit - start) / delta) <= 2**63 - 1: {count}")
+    return int(count)
 
 
 def _range_kernel(start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> np.ndarray:
-    if delta == 0:
-        raise errors.InvalidArgumentError(None, None, f"Requires delta != 0: {delta}")
     dtype = np.asarray(start).dtype
-    count = max(0, int(np.ceil((limit.item() - start.item()) / delta.item())))
-    return (start + np.arange(count, dtype=dtype) * delta).astype(dtype, copy=False)
+    count = _steps(*(single(what, x) for what, x in (("start", start), ("limit", limit), ("delta", delta))))
+    if dtype.kind in "iu" and delta == 1:
+        return np.arange(start.item(), start.item() + count, dtype=dtype)
+    return (start.reshape(()) + np.arange(count, dtype=dtype) * delta.reshape(())).astype(dtype, copy=False)
 
 
 _range = op(
@@ -300,7 +319,8 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
         if known is not None:
             steps = convert_to_tensor(np.maximum(known - 1, 1).astype(known.dtype))
         step = (last - first) / raw.Cast(steps, DstT=first.dtype)
-        inner = raw.Cast(raw.Range(one, steps, one), DstT=first.dtype)
+        end = steps if known is not None and known >= 0 else raw.Select(num < one - one, -one, steps)
+        inner = raw.Cast(raw.Range(one, end, one), DstT=first.dtype)  # which refuses a negative number
         along = np.array([-1 if i == axis else 1 for i in builtins.range(rank + 1)], np.int32)
         whole = raw.ConcatV2([first, first + step * raw.Reshape(inner, along), last], axis)
         if known is not None and known > 1:
@@ -320,15 +340,15 @@ def eye(
     name: str | None = None,
 ) -> Tensor:
     """The identity matrix, or a batch of it."""
-    sizes = [num_rows, num_rows if num_columns is None else num_columns]
+    both = [num_rows, num_rows if num_columns is None else num_columns]
     batch = [] if batch_shape is None else batch_shape
-    known: list[Any] = [constant_value(v) if isinstance(v, Tensor) else v for v in (*sizes, batch)]
+    known: list[Any] = [constant_value(v) if isinstance(v, Tensor) else v for v in (*both, batch)]
     if not any(v is None for v in known) and not any(isinstance(v, Tensor) for v in known[2]):
         value = np.eye(int(known[0]), int(known[1]), dtype=dtypes.as_dtype(dtype).np_dtype)
         return _constant(np.broadcast_to(value, (*(int(d) for d in known[2]), *value.shape)), name=name or "eye")
     batch = convert_to_tensor(batch, dtypes.int32)
     with batch.graph.name_scope(name or "eye") as scope:
-        down, across = (raw.Range(0, convert_to_tensor(v, dtypes.int32), 1) for v in sizes)
+        down, across = (raw.Range(0, convert_to_tensor(v, dtypes.int32), 1) for v in both)
         ones = raw.Cast(raw.Equal(raw.ExpandDims(down, 1), across), DstT=dtypes.as_dtype(dtype))
         return raw.BroadcastTo(ones, raw.ConcatV2([batch, raw.Shape(ones)], 0), name=scope)
 

@@ -12,6 +12,7 @@ from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Operation, Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.static import value_as_shape
+from dtfzmq.ops.arguments import vector
 from dtfzmq.ops.random import generator, op_seeds
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.reductions import one_of
@@ -71,7 +72,15 @@ def _crop_make(node: Any, env: Any) -> Any:
     nearest, beyond = node.attrs["method"] == "nearest", np.float32(node.attrs["extrapolation_value"])
 
     def kernel(image: Array, boxes: Array, indices: Array, crop: Array) -> Array:
-        rows, columns, inside = _taps(boxes, indices, tuple(crop.tolist()), image.shape, nearest)
+        if image.ndim != 4 or boxes.shape != (len(boxes), 4) or indices.shape != (len(boxes),):
+            raise invalid(
+                f"image must be [batch, height, width, depth], boxes [n, 4] and box_ind [n], got shapes "
+                f"{list(image.shape)}, {list(boxes.shape)} and {list(indices.shape)}"
+            )
+        wanted = tuple(vector("crop_size", crop, 2))
+        if min(wanted) <= 0:
+            raise invalid(f"crop dimensions must be positive, got {list(wanted)}")
+        rows, columns, inside = _taps(boxes, indices, wanted, image.shape, nearest)
         which = indices[:, None, None]
         out = np.zeros((*inside.shape, image.shape[3]), np.float32)
         for r, c, share in _corners(rows, columns):
@@ -229,7 +238,12 @@ def _glimpse_make(node: Any, env: Any) -> Any:
     rng = generator(attrs["seed"], attrs["seed2"])
 
     def kernel(image: Array, size: Array, offsets: Array) -> Array:
-        sizes, whole = [int(d) for d in size], image.shape[1:3]
+        if image.ndim != 4 or offsets.shape != (len(image), 2):
+            raise invalid(
+                f"input must be [batch, height, width, depth] and offsets [batch, 2], got shapes {list(image.shape)} "
+                f"and {list(offsets.shape)}"
+            )
+        sizes, whole = vector("size", size, 2), image.shape[1:3]
         shape = (len(image), *sizes, image.shape[3])
         out = rng.random(shape, np.float32) if attrs["uniform_noise"] else rng.standard_normal(shape, np.float32)
         for picture, glimpse, offset in zip(image, out, offsets.astype(np.float32)):

@@ -224,6 +224,8 @@ _matrix_set_diag = op(
 
 
 def _tensor_diag_kernel(x: np.ndarray) -> np.ndarray:
+    if not x.ndim:
+        raise invalid("Input must be at least rank 1, got 0")
     out = np.zeros((x.size, x.size), x.dtype)
     np.fill_diagonal(out, x.reshape(-1))
     return out.reshape(x.shape * 2)

@@ -15,6 +15,7 @@ from dtfzmq.graph.node import Node
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.static import value_as_shape
 from dtfzmq.ops import random
+from dtfzmq.ops.arguments import vector
 from dtfzmq.ops.array import int_vector
 from dtfzmq.ops.random import generator, op_seeds
 from dtfzmq.ops.raw import raw
@@ -121,12 +122,16 @@ def categorical(
     return random.multinomial(logits, num_samples, seed, name, dtype)
 
 
+def _key(seed: Any) -> Any:
+    return np.array(vector("seed", seed, 2), np.int64).astype(np.uint64)
+
+
 def _seeded(draw: Callable[..., Any]) -> Callable[..., Any]:
     def make(node: Node, env: Any) -> Any:
         to = node.dtypes[0].np_dtype
 
         def kernel(shape: Any, seed: Any, *more: Any) -> Any:
-            key = np.asarray(seed).astype(np.int64).astype(np.uint64)
+            key = _key(seed)
             return draw(np.random.Generator(np.random.Philox(key=key)), to, shape, *more)
 
         return kernel
@@ -156,7 +161,7 @@ _stateless_multinomial = op(
     "logits: R, num_samples: int32, seed: I; output_dtype: type = int64 -> output: output_dtype",
     shape=random.multinomial_shape,
     make=lambda node, env: lambda logits, count, seed: random._multinomial(
-        np.random.Generator(np.random.Philox(key=np.asarray(seed).astype(np.int64).astype(np.uint64))),
+        np.random.Generator(np.random.Philox(key=_key(seed))),
         node.dtypes[0].np_dtype, logits, count,
     ),
     grad=NO_GRAD("random numbers"), samples=[Sample(mat(2, 3), np.int32(5), ints(1, 2))],

@@ -13,6 +13,7 @@ from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.shape_rules import broadcast
 from dtfzmq.graph.static import constant_value, dims, value_as_shape
+from dtfzmq.ops.arguments import scalar, sizes
 from dtfzmq.ops.indexed_slices import rows
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import bits, ints, mat
@@ -42,14 +43,17 @@ def _slice_shape(n: Any) -> list[TensorShape]:
 
 
 def _slices(x: np.ndarray, begin: np.ndarray, size: np.ndarray) -> tuple[slice, ...]:
+    if begin.shape != (x.ndim,) or size.shape != (x.ndim,):
+        raise invalid(
+            f"Expected begin and size arguments to be 1-D tensors of size {x.ndim}, but got shapes "
+            f"{list(begin.shape)} and {list(size.shape)} instead."
+        )
     out = []
     for i, (b, length, whole) in enumerate(zip(begin.tolist(), size.tolist(), x.shape)):
         length = whole - b if length == -1 else length
         if not 0 <= b <= whole or not 0 <= length <= whole - b:
             raise invalid(f"Expected size[{i}] in [0, {max(whole - b, 0)}], but got {length}")
         out.append(slice(b, b + length))
-    if len(out) != x.ndim:
-        raise invalid(f"Expected begin and size arguments to be 1-D tensors of size {x.ndim}, but got {begin.shape}")
     return tuple(out)
 
 
@@ -101,7 +105,7 @@ def _strided_kernel(node: Any, env: Any) -> Any:
     memo: list[Any] = [None, None]
 
     def strided(x: np.ndarray, begin: np.ndarray, end: np.ndarray, strides: np.ndarray) -> np.ndarray:
-        key = (begin.tobytes(), end.tobytes(), strides.tobytes(), x.shape)
+        key = (begin.tobytes(), end.tobytes(), strides.tobytes(), begin.ndim, end.ndim, strides.ndim, x.shape)
         if memo[0] != key:
             memo[1] = spec.index(x.shape, begin, end, strides)
             memo[0] = key
@@ -271,8 +275,14 @@ def _nd_index(indices: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, 
 
 
 def _scatter_nd_kernel(indices: np.ndarray, updates: np.ndarray, shape: np.ndarray) -> np.ndarray:
-    updates = np.asarray(updates)
-    out = np.full(tuple(shape.tolist()), b"" if updates.dtype == object else 0, updates.dtype)
+    updates, to = np.asarray(updates), sizes("shape", shape)
+    depth = indices.shape[-1] if indices.ndim else 1
+    if depth > len(to) or updates.shape != (*indices.shape[:-1], *to[depth:]):
+        raise invalid(
+            "Must have updates.shape = indices.shape[:-1] + shape[indices.shape[-1]:], got updates.shape "
+            f"{list(updates.shape)}, indices.shape {list(indices.shape)}, shape {list(to)}"
+        )
+    out = np.full(to, b"" if updates.dtype == object else 0, updates.dtype)
     np.add.at(out, _nd_index(indices, out.shape), updates)
     return out
 
@@ -322,9 +332,15 @@ def _one_hot_kernel(node: Any, env: Any) -> Any:
 
     def one_hot(indices: np.ndarray, depth: np.ndarray, on: np.ndarray, off: np.ndarray) -> np.ndarray:
         indices = np.asarray(indices)
-        a = axis % (indices.ndim + 1)
-        hot = np.expand_dims(indices, a) == np.arange(int(depth)).reshape((-1,) + (1,) * (indices.ndim - a))
-        return np.where(hot, on, off).astype(to, copy=False)
+        a, number = axis % (indices.ndim + 1), scalar("depth", depth)
+        if number < 0:
+            raise invalid(f"depth must be non-negative, got: {number}")
+        out = np.full((*indices.shape[:a], number, *indices.shape[a:]), scalar("off_value", off), to)
+        blocks = out.reshape(math.prod(indices.shape[:a]), number, math.prod(indices.shape[a:]))
+        places = indices.reshape(len(blocks), blocks.shape[2])
+        before, after = np.nonzero((places >= 0) & (places < number))
+        blocks[before, places[before, after], after] = scalar("on_value", on)
+        return out
 
     return one_hot
 

@@ -10,6 +10,7 @@ from dtfzmq.base.shapes import UNKNOWN, TensorShape
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import Sample, op
 from dtfzmq.graph.static import constant_value, dims
+from dtfzmq.ops.arguments import single, vector
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
 from dtfzmq.ops.shaping import invalid
@@ -48,7 +49,7 @@ def _concat_shape(n: Any) -> list[TensorShape]:
 
 def _concat_kernel(*inputs: np.ndarray) -> np.ndarray:
     *parts, axis = inputs
-    a = int(axis)
+    a = single("concat_dim", axis)
     rank = parts[0].ndim
     if not -rank <= a < rank:
         raise invalid(f"ConcatOp : Expected concatenating dimensions in the range [{-rank}, {rank}), but got {a}")
@@ -146,13 +147,15 @@ def _split_v_kernel(node: Any, env: Any) -> Any:
     count = node.attrs["num_split"]
 
     def split(x: np.ndarray, sizes: np.ndarray, axis: np.ndarray) -> Any:
-        lengths = sizes.tolist()
-        whole = x.shape[int(axis)]
+        lengths, a = vector("size_splits", sizes, count), single("split_dim", axis)
+        if not -x.ndim <= a < x.ndim:
+            raise invalid(f"-input rank({-x.ndim}) <= split_dim < input rank ({x.ndim}), but got {a}")
+        whole = x.shape[a]
         if lengths.count(-1) == 1:
             lengths[lengths.index(-1)] = whole - sum(s for s in lengths if s >= 0)
         if sum(lengths) != whole or min(lengths, default=0) < 0:
             raise invalid(f"Determined shape must match the split dimension: {lengths} against size {whole}")
-        parts = np.split(x, np.cumsum(lengths)[:-1], int(axis))
+        parts = np.split(x, np.cumsum(lengths)[:-1], a)
         return tuple(parts) if count > 1 else parts[0]
 
     return split

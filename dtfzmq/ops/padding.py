@@ -10,6 +10,7 @@ from dtfzmq.base.shapes import UNKNOWN, TensorShape
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import Sample, op
 from dtfzmq.graph.static import constant_value, dims
+from dtfzmq.ops.arguments import scalar
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
 from dtfzmq.ops.shaping import invalid
@@ -43,10 +44,15 @@ def _pad_grad(n: Any, g: Tensor) -> tuple[Any, ...]:
     return (raw.Slice(g, begin, sizes), *[None] * (len(n.inputs) - 1))
 
 
+def _pad_kernel(x: np.ndarray, paddings: np.ndarray, value: np.ndarray) -> np.ndarray:
+    widths = _pad_widths(paddings, x.ndim)
+    return np.pad(x, widths, constant_values=scalar("constant_values", value)) if x.ndim else x
+
+
 _PADS = np.array([[1, 1], [2, 0]], np.int32)
 _pad = op(
     "PadV2", "input: T, paddings: I, constant_values: T -> output: T", shape=_pad_shape,
-    kernel=lambda x, p, c: np.pad(x, _pad_widths(p, x.ndim), constant_values=c) if x.ndim else x,
+    kernel=_pad_kernel,
     grad=_pad_grad,  # none to the constant, as in TensorFlow
     samples=[Sample(mat(2, 3), _PADS, mat(), differentiable=False)],
 )  # fmt: skip
@@ -54,7 +60,17 @@ _pad = op(
 
 def _mirror_kernel(node: Any, env: Any) -> Any:
     mode = "reflect" if node.attrs["mode"] == "REFLECT" else "symmetric"
-    return lambda x, p: _np_pad(x, _pad_widths(p, x.ndim), mode=mode)
+    short = 1 if mode == "reflect" else 0
+
+    def mirror(x: np.ndarray, paddings: np.ndarray) -> np.ndarray:
+        widths = _pad_widths(paddings, x.ndim)
+        for i, (size, pair) in enumerate(zip(x.shape, widths)):
+            if max(pair) > size - short:
+                than = "less than" if short else "no greater than"
+                raise invalid(f"paddings must be {than} the dimension size: {pair[0]}, {pair[1]}, {size} of axis {i}")
+        return _np_pad(x, widths, mode=mode)
+
+    return mirror
 
 
 def _mirror_grad_kernel(node: Any, env: Any) -> Any:

@@ -19,6 +19,7 @@ from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.scopes import DEFAULT_GRAPH_SEED, get_seed, set_random_seed
 from dtfzmq.graph.shape_rules import same
 from dtfzmq.graph.static import constant_value, value_as_shape
+from dtfzmq.ops.arguments import scalar, sizes
 from dtfzmq.ops.array import int_vector
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
@@ -55,10 +56,7 @@ def _drawing(draw: Callable[..., Any]) -> Any:
 
 
 def _sizes(shape: Any) -> tuple[int, ...]:
-    sizes = tuple(shape.tolist())
-    if any(d < 0 for d in sizes):
-        raise errors.InvalidArgumentError(None, None, f"Dimensions must be >= 0, but are {list(sizes)}.")
-    return sizes
+    return sizes("shape", shape)
 
 
 def _wide(to: Any) -> Any:
@@ -89,6 +87,7 @@ def _truncated(rng: Any, to: Any, shape: Any) -> Any:
 
 
 def _integers(rng: Any, to: Any, shape: Any, low: Any, high: Any) -> Any:
+    low, high = scalar("minval", low), scalar("maxval", high)
     if not low < high:
         raise errors.InvalidArgumentError(None, None, f"Need minval < maxval, got {low} >= {high}")
     return rng.integers(low, high, _sizes(shape), dtype=to)

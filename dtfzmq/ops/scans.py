@@ -11,16 +11,15 @@ from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import Sample, op
 from dtfzmq.graph.shape_rules import same
 from dtfzmq.graph.static import constant_value
+from dtfzmq.ops.arguments import distinct_axes
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
 from dtfzmq.ops.shaping import invalid
 
 
 def _reverse_kernel(x: np.ndarray, axis: np.ndarray) -> np.ndarray:
-    for a in axis.tolist():
-        if not -x.ndim <= a < x.ndim:
-            raise invalid(f"'axis'[0] = {a} is out of valid range [{-x.ndim}, {x.ndim})")
-    return np.flip(x, tuple({a % x.ndim for a in axis.tolist()})) if axis.size else x
+    axes = distinct_axes("axis", axis, x.ndim)
+    return np.flip(x, axes) if axes else x
 
 
 def _reverse_shape(n: Any) -> list[TensorShape]:

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from dtfzmq.base import dtypes
+from dtfzmq.base import dtypes, errors
 from dtfzmq.base.shapes import UNKNOWN, TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
-from dtfzmq.graph.registry import Sample, op
+from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.static import constant_value, dims
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
@@ -212,6 +212,19 @@ _unsorted_prod = _declare_unsorted(
 )  # fmt: skip
 
 
+def _rows_make(node: Any, env: Any) -> Any:
+    return _rows_within if node.attrs["within"] else _rows_kernel
+
+
+def _rows_within(x: Array, ids: Array) -> Array:
+    if ids.ndim != 1 or not x.ndim:
+        raise invalid(f"indices should be a vector, of rows, but are of shape {list(ids.shape)} for {list(x.shape)}")
+    bad = np.flatnonzero((ids < 0) | (ids >= len(x)))
+    if len(bad):
+        raise invalid(f"Bad: indices[{bad[0]}] == {ids[bad[0]]} out of range [0, {len(x)})")
+    return x[ids]
+
+
 def _rows_kernel(x: Array, ids: Array) -> Array:
     ids = np.asarray(ids)
     present = ids >= 0
@@ -229,9 +242,24 @@ def _rows_shape(n: Any) -> list[TensorShape]:
 
 
 _segment_rows = op(
-    "SegmentRows", "x: N, segment_ids: I -> output: N", shape=_rows_shape, kernel=_rows_kernel,
+    "SegmentRows", "x: N, segment_ids: I; within: bool = False -> output: N", shape=_rows_shape, make=_rows_make,
     grad=lambda n, g: (raw.UnsortedSegmentSum(g, n.inputs[1], raw.Shape(n.inputs[0])[0]), None),
-    samples=[Sample(mat(3, 2), _MIXED), Sample(mat(3), np.array([[0, 2]], np.int64))],
+    samples=[
+        Sample(mat(3, 2), _MIXED), Sample(mat(3), np.array([[0, 2]], np.int64)),
+        Sample(mat(3, 2), _MIXED, within=True, fails=errors.InvalidArgumentError),
+    ],
+)  # fmt: skip
+
+
+def _ascending(ids: Array, rows: Array) -> Array:
+    _checked(rows, ids)
+    return ids
+
+
+_sorted_ids = op(
+    "SortedSegmentIds", "segment_ids: I, data: N -> output: I", shape=lambda n: [n.inputs[0].shape], kernel=_ascending,
+    grad=NO_GRAD("integers"),
+    samples=[Sample(_IDS, mat(4, 2)), Sample(_MIXED, mat(4), fails=errors.InvalidArgumentError)],
 )  # fmt: skip
 
 
@@ -307,7 +335,8 @@ def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name
 
 def _chosen(data: Any, indices: Any, segment_ids: Any) -> tuple[Tensor, Tensor]:
     data = convert_to_tensor(data, name="data")
-    return _segment_rows(data, convert_to_tensor(indices, name="indices")), convert_to_tensor(segment_ids)
+    rows = _segment_rows(data, convert_to_tensor(indices, name="indices"), within=True)
+    return rows, _sorted_ids(convert_to_tensor(segment_ids), rows)
 
 
 def sparse_segment_sum(

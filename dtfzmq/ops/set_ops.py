@@ -17,7 +17,7 @@ from dtfzmq.graph.static import value_as_shape
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints
 from dtfzmq.ops.shaping import invalid
-from dtfzmq.ops.sparse_index import flat, grid, sizes
+from dtfzmq.ops.sparse_index import check_order, check_parts, flat, grid, sizes
 
 Array = np.ndarray
 _JOINS: dict[str, Callable[[set[Any], set[Any]], set[Any]]] = {
@@ -31,6 +31,8 @@ _JOINS: dict[str, Callable[[set[Any], set[Any]], set[Any]]] = {
 def _rows(indices: Array, values: Array, shape: Array) -> dict[int, set[Any]]:
     """The set of each row (all axes but the last) that has elements."""
     found: dict[int, set[Any]] = {}
+    check_parts(indices, values, shape)
+    check_order(indices, flat(indices, shape))
     for row, value in zip(flat(indices[:, :-1], shape[:-1]).tolist(), values.tolist()):
         found.setdefault(row, set()).add(value)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from dtfzmq.graph.graph import Tensor, get_default_graph
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.shape_rules import same
 from dtfzmq.graph.static import constant_value, dims, value_as_shape
-from dtfzmq.ops.array import reshape, squeeze, stack
+from dtfzmq.ops.alignment import without_extra_axis
+from dtfzmq.ops.arguments import vector
+from dtfzmq.ops.array import reshape, stack
 from dtfzmq.ops.cast import cast
 from dtfzmq.ops.checks import assert_less, assert_non_negative
 from dtfzmq.ops.raw import raw
@@ -164,7 +167,11 @@ _histogram_bins = op(
 
 
 def _unravel_kernel(indices: Array, sizes: Array) -> Array:
-    total = int(np.prod(sizes, dtype=np.int64))
+    total = math.prod(vector("dims", sizes))
+    if total > np.iinfo(sizes.dtype).max:
+        raise invalid(f"Input dims product is causing integer overflow: {sizes.tolist()}")
+    if indices.ndim > 1:
+        raise invalid(f"The indices can only be scalar or vector, got shape {list(indices.shape)}")
     if indices.size and (indices.min() < 0 or indices.max() >= total):
         raise invalid("index is out of bound as with dims")
     return np.stack([i.astype(indices.dtype) for i in np.unravel_index(indices, tuple(sizes.tolist()))])
@@ -260,18 +267,6 @@ def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
     return _unravel_index(indices, convert_to_tensor(dims, dtype=indices.dtype.base_dtype), name=name)
 
 
-def _squeezed(labels: Tensor, predictions: Tensor) -> tuple[Tensor, Tensor]:
-    """A last axis of size 1 that one has more than the other is taken away."""
-    mine, yours = labels.shape.ndims, predictions.shape.ndims
-    if mine is None or yours is None:
-        return labels, predictions
-    if yours - mine == 1 and predictions.shape[-1].is_compatible_with(1):
-        return labels, squeeze(predictions, [-1])
-    if mine - yours == 1 and labels.shape[-1].is_compatible_with(1):
-        return squeeze(labels, [-1]), predictions
-    return labels, predictions
-
-
 def confusion_matrix(
     labels: Any, predictions: Any, num_classes: Any = None, dtype: Any = dtypes.int32, name: str | None = None,
     weights: Any = None,
@@ -282,7 +277,7 @@ def confusion_matrix(
     """
     labels, predictions = convert_to_tensor(labels), convert_to_tensor(predictions)
     known = constant_value(labels), constant_value(predictions)
-    labels, predictions = _squeezed(labels, predictions)
+    labels, predictions = without_extra_axis(labels, predictions)
     to = dtypes.as_dtype(dtype)
     graph = get_default_graph()
     with graph.name_scope(name or "confusion_matrix"):
@@ -291,8 +286,9 @@ def confusion_matrix(
             assert_non_negative(labels, message="`labels` contains negative values"),
             assert_non_negative(predictions, message="`predictions` contains negative values"),
         ]
-        if num_classes is None and known[0] is not None and known[1] is not None:
-            num_classes = int(max(known[0].max(initial=-1), known[1].max(initial=-1))) + 1
+        there = [k for k in known if k is not None]
+        if num_classes is None and len(there) == len(known):
+            num_classes = 1 + max((int(k.max()) for k in there if k.size), default=-1)
         elif num_classes is not None:
             count = cast(num_classes, dtypes.int64)
             checks += [

@@ -14,6 +14,7 @@ from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.shape_rules import scalar
 from dtfzmq.graph.static import constant_value, dims, full_dims, value_as_shape
+from dtfzmq.ops.arguments import single, sizes, vector
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
 
@@ -96,6 +97,9 @@ def _reshape_kernel(x: np.ndarray, shape: np.ndarray) -> np.ndarray:
     if shape.ndim != 1:
         raise invalid(f"shape must be a vector of integers, got shape {list(shape.shape)}")
     to = tuple(shape.tolist())
+    for i, d in enumerate(to):
+        if d < -1:
+            raise invalid(f"Size {i} must be non-negative, not {d}")
     try:
         if 0 in to and -1 in to and x.size == 0:
             raise ValueError
@@ -181,7 +185,7 @@ def _expand_shape(n: Any) -> list[TensorShape]:
 
 
 def _expand_kernel(x: np.ndarray, axis: np.ndarray) -> np.ndarray:
-    a = int(np.ravel(axis)[0])
+    a = single("dim", axis)
     if not -x.ndim - 1 <= a <= x.ndim:
         raise invalid(f"Tried to expand dim index {a} for tensor with {x.ndim} dimensions.")
     return np.expand_dims(x, a)
@@ -251,9 +255,16 @@ def _tile_grad_kernel(g: np.ndarray, multiples: np.ndarray, shape: np.ndarray) -
     return np.add.reduce(g.reshape(split), tuple(range(0, len(split), 2)), dtype=g.dtype)
 
 
+def _tile_kernel(x: np.ndarray, by: np.ndarray) -> np.ndarray:
+    multiples = vector("multiples", by, x.ndim)
+    for i, m in enumerate(multiples):
+        if m < 0:
+            raise invalid(f"Expected multiples[{i}] >= 0, but got {m}")
+    return np.tile(x, tuple(multiples))
+
+
 _tile = op(
-    "Tile", "input: T, multiples: I -> output: T", shape=_tile_shape,
-    kernel=lambda x, by: np.tile(x, tuple(by.tolist())),
+    "Tile", "input: T, multiples: I -> output: T", shape=_tile_shape, kernel=_tile_kernel,
     grad=lambda n, g: (raw.TileGrad(g, n.inputs[1], shape_like(n, g)), None),
     samples=[Sample(mat(2, 3), ints(2, 2)), Sample(mat(2), ints(1))],
 )  # fmt: skip
@@ -266,7 +277,7 @@ _tile_grad = op(
 
 def _broadcast_to_kernel(x: np.ndarray, shape: np.ndarray) -> np.ndarray:
     try:
-        return np.broadcast_to(x, tuple(shape.tolist()))
+        return np.broadcast_to(x, sizes("shape", shape))
     except ValueError:
         raise invalid(f"Incompatible shapes: {list(np.shape(x))} vs. {shape.tolist()}") from None
 

@@ -120,12 +120,18 @@ def sparse_reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
     """The same elements in row-major order."""
     sp = as_sparse(sp_input)
     with sp.graph.name_scope(name or "SparseReorder"):
-        return reordered(sp.indices, sp.values, sp.dense_shape)
+        return reordered(_checked(sp), sp.values, sp.dense_shape)
+
+
+def _checked(sp: SparseTensor, sized: bool = False) -> Tensor:
+    """The indices, once they are known to go with the values and the shape; `sized`: with sizes that can be."""
+    whole: Tensor = raw.SparseChecked(sp.indices, sp.values, sp.dense_shape, sized=sized)
+    return whole
 
 
 def _merged(a: SparseTensor, b: SparseTensor, join: Any) -> SparseTensor:
     """Both over the union of their indices; `join` takes the values of each there, with zeros."""
-    indices, at_a, at_b = raw.SparseUnion(a.indices, b.indices, a.dense_shape)
+    indices, at_a, at_b = raw.SparseUnion(_checked(a, True), _checked(b, True), a.dense_shape, b.dense_shape)
     count = raw.Shape(indices)[0]
     mine = raw.UnsortedSegmentSum(a.values, at_a, count)
     yours = raw.UnsortedSegmentSum(b.values, at_b, count)
@@ -184,10 +190,11 @@ def sparse_slice(sp_input: Any, start: Any, size: Any, name: str | None = None) 
     with sp.graph.name_scope(name or "SparseSlice"):
         start = convert_to_tensor(start, dtype=dtypes.int64)
         size = convert_to_tensor(size, dtype=dtypes.int64)
-        inside = raw.SparseInside(sp.indices, start, size)
+        indices = _checked(sp, True)
+        inside = raw.SparseInside(indices, start, size)
         rest = raw.Maximum(sp.dense_shape - start, np.int64(0))
         return SparseTensor(
-            gather(sp.indices, inside) - start, gather(sp.values, inside), raw.Minimum(size, rest)
+            gather(indices, inside) - start, gather(sp.values, inside), raw.Minimum(size, rest)
         )
 
 

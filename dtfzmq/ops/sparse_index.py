@@ -5,15 +5,19 @@ What they say is applied to the values by gathers and sums over segments, which 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from dtfzmq.base import errors
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.sparse import row_major
 from dtfzmq.graph.static import constant_value, dims, value_as_shape
+from dtfzmq.ops.arguments import scalar, vector
+from dtfzmq.ops.arguments import sizes as sizes_of
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
 from dtfzmq.ops.shaping import invalid
@@ -35,6 +39,8 @@ def sizes(*numbers: int) -> Array:
 
 def flat(indices: Array, shape: Array) -> Array:
     """One number for each index row. Raises InvalidArgumentError for a row that is out of bounds."""
+    if math.prod(shape.tolist()) >= 2**63:
+        raise invalid(f"The shape {_row(shape)} has more elements than can be counted")
     bad = np.flatnonzero(np.any((indices < 0) | (indices >= shape), axis=1))
     if len(bad):
         row = int(bad[0])
@@ -43,6 +49,21 @@ def flat(indices: Array, shape: Array) -> Array:
         )
     strides = np.cumprod(np.concatenate([[1], shape[:0:-1]]))[::-1] if len(shape) else np.zeros(0, np.int64)
     return indices @ strides.astype(np.int64)
+
+
+def check_parts(indices: Array, values: Array, shape: Array) -> None:
+    """Raise InvalidArgumentError unless these are a matrix, a vector and a vector that belong together."""
+    if indices.ndim != 2:
+        raise invalid(f"Input indices should be a matrix but received shape {list(indices.shape)}")
+    if values.ndim != 1:
+        raise invalid(f"Input values should be a vector but received shape {list(values.shape)}")
+    if shape.ndim != 1:
+        raise invalid(f"Input shape should be a vector but received shape {list(shape.shape)}")
+    if indices.shape != (len(values), len(shape)):
+        raise invalid(
+            f"Indices of shape {list(indices.shape)} do not go with {len(values)} values of a tensor of rank "
+            f"{len(shape)}"
+        )
 
 
 def _row(numbers: Array) -> str:
@@ -69,7 +90,32 @@ sparse_order = op(
 )  # fmt: skip
 
 
-def _union(a: Array, b: Array, shape: Array) -> tuple[Array, Array, Array]:
+def _checked_kernel(node: Any, env: Any) -> Any:
+    sized = node.attrs["sized"]
+
+    def checked(indices: Array, values: Array, shape: Array) -> Array:
+        check_parts(indices, values, shape)
+        if sized:
+            sizes_of("dense_shape", shape)
+        return indices
+
+    return checked
+
+
+sparse_checked = op(
+    "SparseChecked", "indices: int64, values: T, shape: int64; sized: bool = False -> output: int64",
+    shape=lambda n: [n.inputs[0].shape], make=_checked_kernel, grad=INDEX,
+    samples=[
+        Sample(_ROWS, mat(3), sizes(2, 3), sized=True), Sample(_ROWS, mat(3), sizes(2, -3)),
+        Sample(_ROWS, mat(3), sizes(2, -3), sized=True, fails=errors.InvalidArgumentError),
+        Sample(_ROWS, mat(2), sizes(2, 3), fails=errors.InvalidArgumentError),
+    ],
+)  # fmt: skip
+
+
+def _union(a: Array, b: Array, shape: Array, other: Array) -> tuple[Array, Array, Array]:
+    if shape.tolist() != other.tolist():
+        raise invalid(f"Operands' shapes do not match: {_row(shape)} and {_row(other)}")
     both = np.concatenate([a, b])
     keys = flat(both, shape)
     _, first, place = np.unique(keys, return_index=True, return_inverse=True)
@@ -83,8 +129,14 @@ def _union_shape(n: Any) -> list[TensorShape]:
 
 
 sparse_union = op(
-    "SparseUnion", "a_indices: int64, b_indices: int64, shape: int64 -> indices: int64, a_place: int64, b_place: int64",
-    shape=_union_shape, kernel=_union, grad=INDEX, samples=[Sample(_ROWS, grid((0, 0), (1, 1)), sizes(2, 3))],
+    "SparseUnion",
+    "a_indices: int64, b_indices: int64, a_shape: int64, b_shape: int64 "
+    "-> indices: int64, a_place: int64, b_place: int64",
+    shape=_union_shape, kernel=_union, grad=INDEX,
+    samples=[
+        Sample(_ROWS, grid((0, 0), (1, 1)), sizes(2, 3), sizes(2, 3)),
+        Sample(_ROWS, grid((0, 0), (1, 1)), sizes(2, 3), sizes(2, 4), fails=errors.InvalidArgumentError),
+    ],
 )  # fmt: skip
 
 
@@ -92,6 +144,8 @@ def _inside(indices: Array, start: Array, size: Array) -> Array:
     for what, numbers in (("start", start), ("size", size)):
         if numbers.shape != (indices.shape[1],):
             raise invalid(f"Expected {what} to be a vector of length {indices.shape[1]}, got {list(numbers.shape)}")
+    if size.size and size.min() < 0:
+        raise invalid(f"Expected sizes >= 0, got {_row(size)}")
     within = np.all((indices >= start) & (indices < start + size), axis=1)
     return np.flatnonzero(within).astype(np.int64)
 
@@ -103,7 +157,10 @@ sparse_inside = op(
 
 
 def _reshape(indices: Array, shape: Array, wanted: Array) -> tuple[Array, Array]:
-    total = int(np.prod(shape, dtype=np.int64))
+    total = math.prod(shape.tolist())
+    for i, d in enumerate(vector("new_shape", wanted)):
+        if d < -1:
+            raise invalid(f"size {i} must be non-negative, not {d}")
     new = wanted.astype(np.int64)
     open_axes = np.flatnonzero(new == -1)
     if len(open_axes) > 1:
@@ -147,6 +204,8 @@ sparse_groups = op(
 
 
 def _fill_rows(indices: Array, values: Array, shape: Array, default: Array) -> tuple[Array, ...]:
+    check_parts(indices, values, shape)
+    scalar("default_value", default)
     rows = int(shape[0])
     if len(indices) and (indices[:, 0].min() < 0 or indices[:, 0].max() >= rows):
         raise invalid(f"An index is out of bounds: need 0 <= indices[..., 0] < {rows}")
@@ -192,6 +251,7 @@ def _to_dense_kernel(node: Any, env: Any) -> Any:
             raise invalid(f"output_shape has {rank} elements, but an index {rows.shape[1]}")
         if values.ndim and values.shape != (len(rows),):
             raise invalid(f"sparse_values has incorrect shape {list(values.shape)}, should be [] or [{len(rows)}]")
+        scalar("default_value", default)
         keys = flat(rows, shape)
         if validate:
             check_order(rows, keys)
@@ -234,6 +294,7 @@ def _dense_product_kernel(node: Any, env: Any) -> Any:
     def product(indices: Array, values: Array, shape: Array, b: Array) -> Array:
         if b.ndim != 2 or len(shape) != 2:
             raise invalid("Both factors must be matrices")
+        check_parts(indices, values, shape)
         flat(indices, shape)
         rows, columns, height, depth = indices[:, 0], indices[:, 1], int(shape[0]), int(shape[1])
         if adjoint_a:

@@ -22,6 +22,11 @@ class StridedSpec:
 
     def _entries(self, begin: Any, end: Any, strides: Any) -> list[Any]:
         """One numpy index entry per position: slice, int, None or Ellipsis."""
+        if {begin.shape, end.shape, strides.shape} != {(begin.size,)}:
+            raise errors.InvalidArgumentError(
+                None, None, "Expected begin, end, and strides to be 1D equal size tensors, but got shapes "
+                f"{list(begin.shape)}, {list(end.shape)}, and {list(strides.shape)} instead.",
+            )  # fmt: skip
         out: list[Any] = []
         for i, (b, e, s) in enumerate(zip(begin.tolist(), end.tolist(), strides.tolist())):
             bit = 1 << i
@@ -30,6 +35,8 @@ class StridedSpec:
             elif self.new_axis & bit:
                 out.append(None)
             elif self.shrink & bit:
+                if s <= 0:
+                    raise errors.InvalidArgumentError(None, None, "only stride 1 allowed on non-range indexing.")
                 out.append(int(b))
             else:
                 if s == 0:
