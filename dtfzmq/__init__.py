@@ -293,9 +293,9 @@ from dtfzmq.ops.gradients import (
     AggregationMethod,
     UnconnectedGradients,
     gradients,
-    hessians,
 )
 from dtfzmq.ops.grouping import group, tuple
+from dtfzmq.ops.hessians import hessians
 from dtfzmq.ops.linalg import (
     cholesky,
     cholesky_solve,
@@ -385,6 +385,7 @@ from dtfzmq.ops.reductions import (
 from dtfzmq.ops.reverse_sequence import reverse_sequence
 from dtfzmq.ops.running import log_sigmoid
 from dtfzmq.ops.scatter_nd import (
+    batch_scatter_update,
     scatter_nd_add,
     scatter_nd_sub,
     scatter_nd_update,

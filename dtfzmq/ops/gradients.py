@@ -283,19 +283,4 @@ def _checked_seed(seed: Any, y: Tensor, i: int) -> Gradient:
     return seed
 
 
-def hessians(ys: Any, xs: Any, name: str = "hessians", **options: Any) -> list[Tensor]:
-    """Second derivatives of the sum of ys with respect to each x of known shape, of shape x.shape + x.shape."""
-    out = []
-    for x in _aslist(xs):
-        (first,) = gradients(ys, x, name=name, **options)
-        flat = raw.Reshape(first, [-1])
-        count = flat.shape.as_list()[0]
-        if count is None:
-            raise ValueError(f"hessians needs tensors of known shape, not {x}.")
-        rows = [gradients(flat[i], x, **options)[0] for i in range(count)]
-        sizes = first.shape.as_list()
-        out.append(raw.Reshape(raw.Pack(rows, axis=0), [*sizes, *sizes]))
-    return out
-
-
-__all__ = ["AggregationMethod", "UnconnectedGradients", "gradients", "hessians"]
+__all__ = ["AggregationMethod", "UnconnectedGradients", "gradients"]

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from dtfzmq.base import errors
+from dtfzmq.base import dtypes, errors
 from dtfzmq.base.shapes import TensorShape
+from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Operation, Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.shape_rules import same
 from dtfzmq.ops.raw import raw
-from dtfzmq.ops.samples import mat
+from dtfzmq.ops.samples import ints, mat
 
 Change = Callable[[Any, Any, Any], None]
 
@@ -158,8 +159,23 @@ def scatter_nd_sub(ref: Any, indices: Any, updates: Any, use_locking: bool = Fal
     return _scatter("scatter_nd_sub", ref, indices, updates, use_locking, name)
 
 
+def batch_scatter_update(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None
+) -> Tensor:
+    """Replace the rows ``indices[..., i]`` of each entry of a variable's first axes, which are those of `indices`."""
+    indices = convert_to_tensor(indices, name="indices")
+    with indices.graph.name_scope(name or "batch_scatter_update") as scope:
+        shape = raw.Shape(indices)
+        places = raw.Where(raw.Fill(shape, True))  # [elements, rank], of which the last is not where but which
+        entries = places[:, : raw.Sub(raw.Rank(indices), 1)]
+        rows = raw.Reshape(raw.Cast(indices, DstT=dtypes.int64), ints(-1, 1))
+        whole = raw.ConcatV2([shape, raw.Pack([raw.Rank(indices)], axis=0)], 0)
+        nested = raw.Reshape(raw.ConcatV2([entries, rows], 1), whole)
+        return scatter_nd_update(ref, nested, updates, use_locking, name=scope)
+
+
 __all__ = [
-    "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "tensor_scatter_add", "tensor_scatter_nd_add",
-    "tensor_scatter_nd_max", "tensor_scatter_nd_min", "tensor_scatter_nd_sub", "tensor_scatter_nd_update",
+    "batch_scatter_update", "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "tensor_scatter_add",
+    "tensor_scatter_nd_add", "tensor_scatter_nd_max", "tensor_scatter_nd_min", "tensor_scatter_nd_sub", "tensor_scatter_nd_update",
     "tensor_scatter_sub", "tensor_scatter_update",
 ]  # fmt: skip

@@ -27,7 +27,7 @@ from dtfzmq.graph.scopes import (
     init_scope,
     name_scope,
 )
-from dtfzmq.ops import state
+from dtfzmq.ops import scatter_nd, slicing, state
 from dtfzmq.ops.constants import identity
 from dtfzmq.variables.guard import guarded
 from dtfzmq.variables.operators import ReadsFirst
@@ -272,6 +272,48 @@ class Variable(ReadsFirst):
     def scatter_sub(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Tensor:
         """Subtract from the rows `sparse_delta.indices`; repeated indices add up."""
         return self._scatter(state.scatter_sub, sparse_delta, use_locking, name)
+
+    def scatter_mul(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Tensor:
+        """Multiply the rows `sparse_delta.indices`; repeated indices multiply on."""
+        return self._scatter(state.scatter_mul, sparse_delta, use_locking, name)
+
+    def scatter_div(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Tensor:
+        """Divide the rows `sparse_delta.indices`; repeated indices divide on."""
+        return self._scatter(state.scatter_div, sparse_delta, use_locking, name)
+
+    def scatter_min(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Tensor:
+        """Lower the rows `sparse_delta.indices` to what is given where that is less."""
+        return self._scatter(state.scatter_min, sparse_delta, use_locking, name)
+
+    def scatter_max(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Tensor:
+        """Raise the rows `sparse_delta.indices` to what is given where that is more."""
+        return self._scatter(state.scatter_max, sparse_delta, use_locking, name)
+
+    def batch_scatter_update(
+        self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None
+    ) -> Tensor:
+        """Replace rows within each entry of the first axes; see tf.batch_scatter_update."""
+        return self._scatter(scatter_nd.batch_scatter_update, sparse_delta, use_locking, name)
+
+    def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+        """Replace the elements or slices at ``indices[i, :]`` by ``updates[i]``."""
+        return scatter_nd.scatter_nd_update(self._variable, indices, updates, name=name)
+
+    def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+        """Add ``updates[i]`` at ``indices[i, :]``; repeats add up."""
+        return scatter_nd.scatter_nd_add(self._variable, indices, updates, name=name)
+
+    def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+        """Subtract ``updates[i]`` at ``indices[i, :]``; repeats add up."""
+        return scatter_nd.scatter_nd_sub(self._variable, indices, updates, name=name)
+
+    def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
+        """The rows `indices`."""
+        return slicing.gather(self._variable, indices, name=name)
+
+    def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
+        """The elements or slices at ``indices[i, :]``."""
+        return slicing.gather_nd(self._variable, indices, name=name)
 
     def _scatter(
         self, make: Callable[..., Tensor], delta: IndexedSlices, use_locking: bool, name: str | None

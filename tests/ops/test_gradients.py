@@ -11,8 +11,9 @@ from dtfzmq.graph.graph import Graph
 from dtfzmq.graph.indexed import IndexedSlices
 from dtfzmq.ops import array, families, math, nn, reductions, slicing
 from dtfzmq.ops import constants as c
-from dtfzmq.ops.gradients import gradients, hessians
+from dtfzmq.ops.gradients import gradients
 from dtfzmq.ops.grouping import group
+from dtfzmq.ops.hessians import hessians
 from dtfzmq.ops.matmul import matmul
 from tests.kit.evaluate import evaluate
 

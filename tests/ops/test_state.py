@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dtfzmq as tf
 from dtfzmq.base import dtypes, errors, threads
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph import registry
@@ -212,3 +213,55 @@ def test_only_a_variable_can_be_updated() -> None:
     with Graph().as_default():
         with pytest.raises(TypeError, match="assign needs a variable"):
             state.assign(convert_to_tensor(1.0), 2.0)
+
+
+_ROWS = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]
+
+
+def _updated(change):
+    with tf.Graph().as_default(), tf.Session() as session:
+        v = tf.Variable(_ROWS)
+        session.run(tf.global_variables_initializer())
+        returned = session.run(change(v))
+        return returned, session.run(v)
+
+
+@pytest.mark.parametrize(
+    ("method", "change"),
+    [
+        ("scatter_update", lambda old, new: new), ("scatter_add", np.add), ("scatter_sub", np.subtract),
+        ("scatter_mul", np.multiply), ("scatter_div", np.divide), ("scatter_min", np.minimum),
+        ("scatter_max", np.maximum),
+    ],
+)  # fmt: skip
+def test_variables_change_rows(method, change):
+    delta = np.array([[2.0, 3.0, 4.0], [5.0, 1.0, 20.0]], np.float32)
+    returned, after = _updated(lambda v: getattr(v, method)(tf.IndexedSlices(tf.constant(delta), tf.constant([0, 2]))))
+    wanted = np.array(_ROWS, np.float32)
+    wanted[[0, 2]] = change(wanted[[0, 2]], delta)
+    np.testing.assert_allclose(after, wanted, 1e-6)
+    np.testing.assert_array_equal(returned, after)
+
+
+def test_variables_change_and_give_what_index_vectors_point_at():
+    _, after = _updated(lambda v: v.scatter_nd_update([[0, 1], [2, 2]], [10.0, 11.0]))
+    np.testing.assert_array_equal(after, [[1, 10, 3], [4, 5, 6], [7, 8, 11]])
+    _, after = _updated(lambda v: v.scatter_nd_add([[0, 1], [0, 1]], [10.0, 11.0]))
+    np.testing.assert_array_equal(after, [[1, 23, 3], [4, 5, 6], [7, 8, 9]])
+    _, after = _updated(lambda v: v.scatter_nd_sub([[1]], [[1.0, 2.0, 3.0]]))
+    np.testing.assert_array_equal(after, [[1, 2, 3], [3, 3, 3], [7, 8, 9]])
+    np.testing.assert_array_equal(_updated(lambda v: v.gather_nd([[2, 0], [1, 1]]))[0], [7, 5])
+    np.testing.assert_array_equal(_updated(lambda v: v.sparse_read([2, 0]))[0], [[7, 8, 9], [1, 2, 3]])
+
+
+def test_batches_of_rows_are_replaced_each_in_its_entry():
+    indices, rows = [[0, 2], [1, 0], [2, 1]], [[20.0, 30.0], [50.0, 10.0], [0.0, 60.0]]
+    wanted = [[20, 2, 30], [10, 50, 6], [7, 60, 0]]
+    _, after = _updated(lambda v: tf.batch_scatter_update(v, indices, rows))
+    np.testing.assert_array_equal(after, wanted)
+    _, after = _updated(lambda v: v.batch_scatter_update(tf.IndexedSlices(tf.constant(rows), tf.constant(indices))))
+    np.testing.assert_array_equal(after, wanted)
+    _, after = _updated(lambda v: tf.batch_scatter_update(v, [2, 0], [[0.0] * 3, [1.0] * 3]))
+    np.testing.assert_array_equal(after, [[1, 1, 1], [4, 5, 6], [0, 0, 0]])
+    with pytest.raises(errors.InvalidArgumentError):
+        _updated(lambda v: tf.batch_scatter_update(v, [[3]], [[1.0]]))

@@ -166,3 +166,6 @@ case("zranks_learnt", _everywhere(lambda tf, x, v: [
 case("zstrings_cut", lambda tf, x: [
     tf.string_split(x, mark, skip_empty=skip) for mark in (", ", ",", "") for skip in (True, False)
 ])  # fmt: skip
+case("zhessians", _everywhere(lambda tf, x: [
+    tf.hessians(tf.reduce_sum(y), x) for y in (x**3, tf.tanh(x) * tf.reduce_sum(x), tf.gather(x, [0, 0]) ** 2)
+]))  # fmt: skip
