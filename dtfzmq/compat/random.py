@@ -7,14 +7,7 @@ from dtfzmq.ops.candidates import (
     log_uniform_candidate_sampler,
     uniform_candidate_sampler,
 )
-from dtfzmq.ops.distributions import (
-    categorical,
-    stateless_categorical,
-    stateless_multinomial,
-    stateless_normal,
-    stateless_truncated_normal,
-    stateless_uniform,
-)
+from dtfzmq.ops.distributions import categorical
 from dtfzmq.ops.distributions import random_gamma as gamma
 from dtfzmq.ops.distributions import random_poisson as poisson
 from dtfzmq.ops.random import (
@@ -28,3 +21,13 @@ from dtfzmq.ops.random import (
 from dtfzmq.ops.random import random_normal as normal
 from dtfzmq.ops.random import random_shuffle as shuffle
 from dtfzmq.ops.random import random_uniform as uniform
+from dtfzmq.ops.stateless import (
+    stateless_binomial,
+    stateless_categorical,
+    stateless_gamma,
+    stateless_multinomial,
+    stateless_normal,
+    stateless_poisson,
+    stateless_truncated_normal,
+    stateless_uniform,
+)

@@ -1,4 +1,4 @@
-"""Further random numbers: gamma, Poisson, and stateless ones, whose values the seed alone decides."""
+"""Further random numbers: gamma, Poisson and categorical."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from dtfzmq.graph.node import Node
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.static import value_as_shape
 from dtfzmq.ops import random
-from dtfzmq.ops.arguments import vector
 from dtfzmq.ops.array import int_vector
 from dtfzmq.ops.random import generator, op_seeds
 from dtfzmq.ops.raw import raw
-from dtfzmq.ops.samples import ints, mat, pos
+from dtfzmq.ops.samples import ints, pos
 from dtfzmq.ops.special_numpy import psi
 
 
@@ -122,113 +121,4 @@ def categorical(
     return random.multinomial(logits, num_samples, seed, name, dtype)
 
 
-def _key(seed: Any) -> Any:
-    return np.array(vector("seed", seed, 2), np.int64).astype(np.uint64)
-
-
-def _seeded(draw: Callable[..., Any]) -> Callable[..., Any]:
-    def make(node: Node, env: Any) -> Any:
-        to = node.dtypes[0].np_dtype
-
-        def kernel(shape: Any, seed: Any, *more: Any) -> Any:
-            key = _key(seed)
-            return draw(np.random.Generator(np.random.Philox(key=key)), to, shape, *more)
-
-        return kernel
-
-    return make
-
-
-def _stateless(name: str, draw: Callable[..., Any]) -> Callable[..., Any]:
-    made: Callable[..., Any] = op(
-        name, "shape: I, seed: I2; dtype: type = float32 -> output: dtype",
-        shape=lambda n: [value_as_shape(n.inputs[0])], make=_seeded(draw), grad=NO_GRAD("random numbers"),
-        samples=[Sample(ints(2, 3), ints(1, 2)), Sample(ints(2), np.array([1, -2]), dtype=dtypes.float64)],
-    )  # fmt: skip
-    return made
-
-
-_stateless_uniform = _stateless("StatelessRandomUniform", random._uniform)
-_stateless_normal = _stateless("StatelessRandomNormal", random._normal)
-_stateless_truncated = _stateless("StatelessTruncatedNormal", random._truncated)
-_stateless_integers = op(
-    "StatelessRandomUniformInt", "shape: I, seed: I2, minval: I3, maxval: I3 -> output: I3",
-    shape=lambda n: [value_as_shape(n.inputs[0])], make=_seeded(random._integers), grad=NO_GRAD("random numbers"),
-    samples=[Sample(ints(5), ints(1, 2), np.int64(-3), np.int64(9))],
-)  # fmt: skip
-_stateless_multinomial = op(
-    "StatelessMultinomial",
-    "logits: R, num_samples: int32, seed: I; output_dtype: type = int64 -> output: output_dtype",
-    shape=random.multinomial_shape,
-    make=lambda node, env: lambda logits, count, seed: random._multinomial(
-        np.random.Generator(np.random.Philox(key=_key(seed))),
-        node.dtypes[0].np_dtype, logits, count,
-    ),
-    grad=NO_GRAD("random numbers"), samples=[Sample(mat(2, 3), np.int32(5), ints(1, 2))],
-)  # fmt: skip
-
-
-def _sizes(shape: Any) -> Tensor:
-    return convert_to_tensor(int_vector(shape), preferred_dtype=dtypes.int32, name="shape")
-
-
-def stateless_uniform(
-    shape: Any, seed: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32, name: str | None = None
-) -> Tensor:
-    """Uniform values in [minval, maxval) that the seed, two integers, decides; the same in every step."""
-    kind = dtypes.as_dtype(dtype)
-    if kind.is_integer:
-        if maxval is None:
-            raise ValueError(f"Must specify maxval for integer dtype {kind.name}")
-        low, high = convert_to_tensor(minval, kind), convert_to_tensor(maxval, kind)
-        whole: Tensor = _stateless_integers(_sizes(shape), seed, low, high, name=name)
-        return whole
-    low, high = convert_to_tensor(minval, kind), convert_to_tensor(1 if maxval is None else maxval, kind)
-    made: Tensor = raw.Add(raw.Mul(_stateless_uniform(_sizes(shape), seed, dtype=kind), high - low), low, name=name)
-    return made
-
-
-def _scaled(draw: Any, shape: Any, seed: Any, mean: Any, stddev: Any, dtype: Any, name: str | None) -> Tensor:
-    kind = dtypes.as_dtype(dtype)
-    values = draw(_sizes(shape), seed, dtype=kind)
-    made: Tensor = raw.Add(
-        raw.Mul(values, convert_to_tensor(stddev, kind)), convert_to_tensor(mean, kind), name=name
-    )
-    return made
-
-
-def stateless_normal(
-    shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, name: str | None = None
-) -> Tensor:
-    """Normally distributed values that the seed, two integers, decides."""
-    return _scaled(_stateless_normal, shape, seed, mean, stddev, dtype, name)
-
-
-def stateless_truncated_normal(
-    shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, name: str | None = None
-) -> Tensor:
-    """Like stateless_normal, with no value more than two deviations from the mean."""
-    return _scaled(_stateless_truncated, shape, seed, mean, stddev, dtype, name)
-
-
-def stateless_multinomial(
-    logits: Any, num_samples: Any, seed: Any, output_dtype: Any = dtypes.int64, name: str | None = None
-) -> Tensor:
-    """Like multinomial, decided by the seed, two integers."""
-    made: Tensor = _stateless_multinomial(
-        logits, num_samples, seed, output_dtype=dtypes.as_dtype(output_dtype), name=name
-    )
-    return made
-
-
-def stateless_categorical(
-    logits: Any, num_samples: Any, seed: Any, dtype: Any = dtypes.int64, name: str | None = None
-) -> Tensor:
-    """The same by another name."""
-    return stateless_multinomial(logits, num_samples, seed, dtype, name)
-
-
-__all__ = [
-    "categorical", "random_gamma", "random_poisson", "stateless_categorical", "stateless_multinomial",
-    "stateless_normal", "stateless_truncated_normal", "stateless_uniform",
-]  # fmt: skip
+__all__ = ["categorical", "random_gamma", "random_poisson"]

@@ -90,6 +90,7 @@ from dtfzmq.ops import (
     special,
     spectral,
     state,
+    stateless,
     string_numbers,
     string_split,
     strings,
@@ -174,6 +175,7 @@ FAMILIES: Final = (
     crops,
     ctc,
     records,
+    stateless,
 )
 
 

@@ -176,6 +176,6 @@ def batch_scatter_update(
 
 __all__ = [
     "batch_scatter_update", "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "tensor_scatter_add",
-    "tensor_scatter_nd_add", "tensor_scatter_nd_max", "tensor_scatter_nd_min", "tensor_scatter_nd_sub", "tensor_scatter_nd_update",
-    "tensor_scatter_sub", "tensor_scatter_update",
+    "tensor_scatter_nd_add", "tensor_scatter_nd_max", "tensor_scatter_nd_min", "tensor_scatter_nd_sub",
+    "tensor_scatter_nd_update", "tensor_scatter_sub", "tensor_scatter_update",
 ]  # fmt: skip

@@ -97,3 +97,39 @@ def test_shapes_known_and_not():
         y = random.random_normal([tf.shape(c.placeholder("float32", [None, 7]))[0], 4])
         assert y.shape.as_list() == [None, 4]
         assert evaluate(reductions.reduce_sum(random.truncated_normal([]))).shape == ()
+
+
+@pytest.mark.parametrize(
+    ("draw", "mean", "deviation"),
+    [
+        (lambda shape: tf.random.stateless_gamma(shape, [1, 2], [2.0, 5.0], 2.0), [1, 2.5], [0.5**0.5, 1.25**0.5]),
+        (lambda shape: tf.random.stateless_poisson(shape, [1, 2], [2.0, 50.0]), [2, 50], [2**0.5, 50**0.5]),
+        (lambda shape: tf.random.stateless_binomial(shape, [1, 2], [10, 40], [0.5, 0.25]), [5, 10], [1.58, 2.74]),
+    ],
+    ids=["gamma", "poisson", "binomial"],
+)  # fmt: skip
+def test_stateless_draws_have_the_moments_of_their_law_and_stay_the_same(draw, mean, deviation):
+    with tf.Graph().as_default(), tf.Session() as session:
+        made = draw([20000, 2])
+        values = session.run(made)
+        np.testing.assert_allclose(values.mean(0), mean, rtol=0.03)
+        np.testing.assert_allclose(values.std(0), deviation, rtol=0.05)
+        np.testing.assert_array_equal(session.run(made), values)
+
+
+def test_stateless_gamma_is_derived_in_both_parameters():
+    with tf.Graph().as_default(), tf.Session() as session:
+        alpha, beta = tf.constant([2.0, 5.0]), tf.constant(2.0)
+        made = tf.random.stateless_gamma([20000, 2], [1, 2], alpha, beta)
+        by_alpha, by_beta, values = session.run([*tf.gradients(made, [alpha, beta]), made])
+    np.testing.assert_allclose(by_alpha / 20000, 0.5, rtol=0.05)  # of the means, alpha / beta
+    np.testing.assert_allclose(by_beta, -values.sum() / 2, rtol=1e-3)
+
+
+def test_stateless_integers_of_the_full_range():
+    with tf.Graph().as_default(), tf.Session() as session:
+        signed = session.run(tf.random.stateless_uniform([4000], [1, 2], None, None, tf.int32))
+        assert signed.min() < -(2**30) and signed.max() > 2**30
+        assert session.run(tf.random.stateless_uniform([4000], [1, 2], None, None, tf.uint64)).max() > 2**63
+        with pytest.raises(ValueError, match="Must specify maxval"):
+            tf.random.stateless_uniform([2], [1, 2], None, 5, tf.int32)
