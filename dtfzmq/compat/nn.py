@@ -54,6 +54,7 @@ from dtfzmq.ops.ctc import (
 )
 from dtfzmq.ops.elementwise import sigmoid, tanh
 from dtfzmq.ops.embedding import embedding_lookup_sparse, safe_embedding_lookup_sparse
+from dtfzmq.ops.fractional_pooling import fractional_avg_pool, fractional_max_pool
 from dtfzmq.ops.matmul import l2_loss
 from dtfzmq.ops.nn import (
     batch_normalization,

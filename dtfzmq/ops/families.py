@@ -39,6 +39,7 @@ from dtfzmq.ops import (
     fake_quant,
     files,
     flow_grad,
+    fractional_pooling,
     gradients,
     grouping,
     image,
@@ -176,6 +177,7 @@ FAMILIES: Final = (
     ctc,
     records,
     stateless,
+    fractional_pooling,
 )
 
 
