@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -14,6 +15,7 @@ from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.shape_rules import same
 from dtfzmq.graph.static import constant_value, dims
+from dtfzmq.ops.arguments import scalar
 from dtfzmq.ops.fingerprints import fingerprint64
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.reductions import axes_of, one_of
@@ -187,21 +189,22 @@ def _segment_join_kernel(node: Any, env: Any) -> Any:
     separator = node.attrs["separator"].encode()
 
     def join(x: Array, ids: Array, count: Array) -> Array:
-        number = int(count)
-        if x.shape[: ids.ndim] != ids.shape:
+        number = scalar("num_segments", count)
+        if number < 0:
+            raise invalid(f"num_segments must be non-negative, got {number}")
+        if not x.ndim or x.shape[: ids.ndim] != ids.shape:
             raise invalid(f"inputs of shape {list(x.shape)} do not start with the shape {list(ids.shape)} of the ids")
+        if ids.size and (ids.min() < 0 or ids.max() >= number):
+            raise invalid(f"segment_ids must be in [0, {number}), but reach from {ids.min()} to {ids.max()}")
         rest = x.shape[ids.ndim :]
-        rows = x.reshape((ids.size, -1)) if ids.size else x.reshape((0, 1))
-        width = int(np.prod(rest, dtype=np.int64))
-        parts: list[list[list[bytes]]] = [[[] for _ in range(width)] for _ in range(number)]
-        for row, i in zip(rows.tolist(), ids.reshape(-1).tolist()):
-            if i >= number:
-                raise invalid(f"segment_ids has {i}, which is not below num_segments = {number}")
-            if i >= 0:
-                for column, item in enumerate(row):
-                    parts[i][column].append(item)
-        out = np.empty(number * width, object)
-        out[:] = [separator.join(cell) for segment in parts for cell in segment]
+        width = math.prod(rest)
+        out = np.full(number * width, b"", object)
+        cells: dict[int, list[bytes]] = {}
+        for row, i in zip(x.reshape((ids.size, width)).tolist(), ids.reshape(-1).tolist()):
+            for column, item in enumerate(row):
+                cells.setdefault(i * width + column, []).append(item)
+        for place, items in cells.items():
+            out[place] = separator.join(items)
         return out.reshape((number, *rest))
 
     return join

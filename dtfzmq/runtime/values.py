@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from dtfzmq.base import errors
+
 
 def keep(value: Any) -> Any:
     """The value itself if it may outlive its step (it owns its bytes and is nobody's to write), else a copy.
@@ -50,6 +52,7 @@ def release(values: list[Any]) -> list[Any]:
     """Make every array in `values` the caller's own: writeable and referenced by nothing else. Changes and returns it.
 
     `values` must be the only list that holds them. Copies what a variable, constant, queue or frame still shares.
+    Raises ResourceExhaustedError if there is no memory for a copy.
     """
     for index in range(len(values)):
         value = values[index]
@@ -59,5 +62,8 @@ def release(values: list[Any]) -> list[Any]:
         fit = flags.owndata and flags.writeable
         del value, flags
         if not fit or _count_in_list(values, index) != _ONLY_IN_LIST:
-            values[index] = values[index].copy()
+            try:
+                values[index] = values[index].copy()
+            except MemoryError as error:
+                raise errors.wrap(error) from None
     return values

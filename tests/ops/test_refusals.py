@@ -16,12 +16,14 @@ HUGE = {
     "linspace": (lambda n: tf.linspace(0.0, 1.0, n), np.int64(2**50)),
     "random_uniform": (tf.random_uniform, np.array([2**40], np.int64)),
     "scatter_nd": (lambda s: tf.scatter_nd(np.zeros((1, 1), np.int64), [1.0], s), np.array([2**62], np.int64)),
+    "broadcast_to": (lambda s: tf.broadcast_to(1.0, s), np.array([2**45], np.int64)),
+    "segment_join": (lambda n: tf.strings.unsorted_segment_join(["a"], [0], n), np.int64(2**45)),
     "pad": (lambda p: tf.pad([1.0], p), np.array([[2**60, 0]], np.int64)),
 }
 
 
 def _fed(arrays):
-    return [tf.placeholder(np.asarray(a).dtype, None) for a in arrays]
+    return [tf.placeholder(tf.as_dtype(np.asarray(a).dtype), None) for a in arrays]
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -106,3 +106,6 @@ _refused("sparse_dense", lambda tf, i, s, v, d: tf.sparse_to_dense(i, s, v, d), 
          (0, [0, 4]), (0, [2, 0]), (1, [4, 4]), (2, _f(3)), (3, [0.0]))  # fmt: skip
 _refused("set_size", lambda tf, i, v, s: tf.sets.set_size(tf.SparseTensor(i, v, s)), [_SPARSE[0], _l(1, 2), _l(2, 3)],
          (0, [[0, 3], [1, 0]]), (0, [[1, 0], [0, 1]]), (0, [[0, 1]]), (1, [1]), (2, [2, 1]))  # fmt: skip
+_refused("segment_join", lambda tf, x, i, n: tf.strings.unsorted_segment_join(x, i, n),
+         [np.array([b"a", b"b"], object), _i(0, 1), np.int32(2)],
+         (1, [0, -1]), (1, [0, 2]), (1, [0]), (2, -1), (2, [2]))  # fmt: skip
