@@ -82,8 +82,9 @@ class WorkerStep:
         self._given: dict[int, Any] = {}
         self._wanted: list[tuple[tuple[int, ...], Any]] = []
         offload = getattr(reply, "runner", None)
-        runner = worker.runner if offload is None else CallerRunner(offload, worker.runner)
-        self._context = StepContext(step, worker.loop, runner, None, worker.route, [] if trace & 1 else None)
+        self._context = StepContext(step, worker.loop, worker.runner, None, worker.route, [] if trace & 1 else None)
+        if offload is not None:
+            self._context.caller = CallerRunner(offload, worker.runner)
         self._context.member = worker.task if link is None else link.peer.name
 
     def open(self) -> None:

@@ -1,8 +1,8 @@
 """Runs plans: one run is one plan in one step, executed by one thread at a time, wherever it became ready.
 
-A run is suspended while everything in it waits; whoever delivers resumes it. Short plans run on the baton, long ones
-and those whose length is not known on the step's runner. What a run sends and receives goes to the exchange and the
-links from the baton, together, when it suspends or ends.
+A run is suspended while everything in it waits; whoever delivers resumes it. Short plans run on the baton, brief ones
+on the thread that waits for the step, if one does, all others and those not known yet on the step's runner. What a run
+sends and receives goes to the exchange and the links from the baton, together, when it suspends or ends.
 """
 
 from __future__ import annotations
@@ -95,6 +95,7 @@ class Run:
         self._undispatched = 0
         self._flushed_s = 0.0
         self._busy_s = 0.0
+        self._longest_s = 0.0
 
     def start(self) -> None:
         """Begin; `done` may come before this returns."""
@@ -207,7 +208,7 @@ class Run:
         if not self.plan.short:
             self._flush()
             if self._anything_to_compute():
-                self.ctx.runner.submit(self._run_off_baton)
+                self._leave_baton()
                 return
         self._on_baton = True
         before, thread_state.may_not_wait = thread_state.may_not_wait, True
@@ -218,7 +219,11 @@ class Run:
             self._on_baton = False
         if moved:
             self._flush()
-            self.ctx.runner.submit(self._run_off_baton)
+            self._leave_baton()
+
+    def _leave_baton(self) -> None:
+        caller = self.ctx.caller if self.plan.brief else None
+        (caller or self.ctx.runner).submit(self._run_off_baton)
 
     def _anything_to_compute(self) -> bool:
         return bool(self._work or self._inbox or self._arrived) or self._cursor is not None
@@ -258,7 +263,9 @@ class Run:
     def _compute(self) -> bool:
         """Execute what is ready, and take the time. True: the rest of it goes on off the baton."""
         # Off the baton wall time counts others' turns at the interpreter, too: it would show a short plan as long.
-        meter = clock.perf if self._on_baton else clock.cpu
+        on_baton = self._on_baton
+        meter = clock.perf if on_baton else clock.cpu
+        began = 0.0 if on_baton else clock.perf()
         started = meter()
         floats = denormals.flush()
         try:
@@ -274,6 +281,8 @@ class Run:
         finally:
             denormals.restore(floats)
             self._busy_s += meter() - started
+            if not on_baton:
+                self._longest_s = max(self._longest_s, clock.perf() - began)
 
     def _drain(self, limit: float | None) -> bool:
         """Execute all that is ready, at most until `limit`; True if that came first."""
@@ -395,7 +404,7 @@ class Run:
             root = self.ctx.error
             done(None, root if self.error.derived and root is not None and not root.derived else self.error)
             return
-        self.plan.observe(self._busy_s)
+        self.plan.observe(self._busy_s, self._longest_s)
         results, self.results = self.results, []
         done(results, None)
 

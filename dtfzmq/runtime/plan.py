@@ -43,6 +43,8 @@ FETCH = 13  # slots[a] is fetch b, of a partial run
 
 # A plan that computes longer than this per run goes to the runner.
 SHORT_S = 300e-6
+# A plan that keeps a thread for longer does not run on its caller's, where Ctrl-C would have to wait for its kernels.
+BRIEF_S = 0.2
 
 # What a `_Send` without input sends: only that it was reached counts.
 NOTHING = np.zeros((0,), np.float32)
@@ -68,6 +70,7 @@ class Plan:
         "fetches",
         "followers",
         "holds",
+        "longest_s",
         "meets",
         "outputs",
         "partial",
@@ -115,9 +118,15 @@ class Plan:
         self.partial = False
         # Smoothed seconds of computing per run; negative: never ran.
         self.busy_s = -1.0
+        # The longest stretch that recent runs kept a thread for, in seconds; negative: never ran.
+        self.longest_s = -1.0
 
-    def observe(self, seconds: float) -> None:
-        """Take in how long a run computed. One run that was held up does not make a short plan long."""
+    def observe(self, seconds: float, longest: float) -> None:
+        """Take in how long a run computed, and its longest stretch off the baton.
+
+        One run that was held up does not make a short plan long, but one long stretch makes the next ones expected.
+        """
+        self.longest_s = max(longest, 0.75 * self.longest_s)
         known = self.busy_s
         self.busy_s = seconds if known < 0 else known + 0.25 * (min(seconds, 3 * SHORT_S) - known)
 
@@ -125,6 +134,11 @@ class Plan:
     def short(self) -> bool:
         """True if it may run on the baton."""
         return not self.holds and 0 <= self.busy_s < SHORT_S
+
+    @property
+    def brief(self) -> bool:
+        """True if it may run on a thread on which Ctrl-C waits for its kernels."""
+        return 0 <= self.longest_s < BRIEF_S
 
     def call(self, args: Sequence[Any], frame: Any) -> list[Any]:
         """Run a plan in which nothing waits; its outputs in order. `frame` is where it stands."""

@@ -50,6 +50,8 @@ class StepContext:
         self.step = step
         self.loop = loop
         self.runner = runner
+        #: Runs a part on the thread that waits for the step; None if there is no such thread.
+        self.caller: Runner | None = None
         self.exchange = exchange
         self.route = route
         self.trace = trace

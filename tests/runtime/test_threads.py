@@ -17,7 +17,7 @@ from dtfzmq.base.loop import Completion, Loop
 from dtfzmq.base.threads import Pool
 from dtfzmq.runtime.compile import compile_nodes
 from dtfzmq.runtime.executor import Run
-from dtfzmq.runtime.plan import Plan
+from dtfzmq.runtime.plan import BRIEF_S, Plan
 from dtfzmq.runtime.step import StepContext
 from tests.runtime.programs import Builder, Program, stripped
 from tests.runtime.running import CALLS, compiled, declare, env
@@ -75,6 +75,36 @@ def test_short_plans_run_inline_unknown_long_and_holding_ones_do_not(real: Real)
     holding.busy_s = 1e-6
     real(holding, [np.float64(1)])
     assert CALLS.pop() != me
+
+
+class Here:
+    """The thread of a caller that waits: stands in for it by saying when it was asked."""
+
+    def __init__(self, runner: Any) -> None:
+        self.asked = 0
+        self._runner = runner
+
+    def submit(self, fn: Any) -> None:
+        self.asked += 1
+        self._runner.submit(fn)
+
+
+def test_only_plans_that_were_brief_borrow_the_thread_of_their_caller(real: Real) -> None:
+    b = Builder()
+    plan = compiled(b, b.add("TestHolds", [b.arg()]))
+    asked = []
+    for known in (None, None, None, 2 * BRIEF_S, None, None):
+        if known is not None:
+            plan.observe(known, known)
+        ctx = StepContext(1, real.loop, real.pool)
+        ctx.caller = here = Here(real.pool)
+        real(plan, [np.float64(1)], ctx)
+        CALLS.pop()
+        asked.append(here.asked)
+    assert asked == [0, 1, 1, 0, 0, 0], "not while it is unknown, nor soon after it was long"
+    for _ in range(5):
+        plan.observe(0.0, 0.0)
+    assert plan.brief
 
 
 def test_a_busy_variable_sends_the_run_where_it_may_wait(real: Real) -> None:
