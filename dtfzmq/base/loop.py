@@ -47,6 +47,13 @@ class Timer:
         self.args = ()
 
 
+# What a signal handler meets that calls a session while this thread waits for one.
+_NESTED = (
+    "This thread is waiting for a session already, so what it calls meanwhile, such as a signal handler, cannot wait "
+    "for a session, too: it would never end. Set a flag or start a thread there instead."
+)
+
+
 class Completion:
     """One result that a caller waits for. The first of `set` and `fail` counts.
 
@@ -190,7 +197,7 @@ class Loop:
     def call(self, completion: Completion, timeout: float | None, fn: Callable[..., None], *args: Any) -> Any:
         """Run `fn(*args)` on the baton and then `wait` for `completion`, without giving the baton away in between."""
         if self._holder == threading.get_ident():
-            raise RuntimeError("A wait on the thread that runs the core would never end.")
+            raise RuntimeError(_NESTED)
         deadline = None if timeout is None else clock.now() + timeout
         before = self._defer()
         try:
@@ -214,7 +221,7 @@ class Loop:
         DeadlineExceededError after `timeout` seconds, KeyboardInterrupt on Ctrl-C; the completion stays as it is.
         """
         if self.held_here():
-            raise RuntimeError("A wait on the thread that runs the core would never end.")
+            raise RuntimeError(_NESTED)
         self.check_process()
         return self._wait(completion, None if timeout is None else clock.now() + timeout)
 

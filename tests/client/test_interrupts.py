@@ -1,0 +1,81 @@
+"""Signals that come while a session runs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dtfzmq as tf
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("before", [0, 1], ids=["the first run", "a later run"])
+def test_ctrl_c_does_not_wait_for_a_long_kernel(before: int) -> None:
+    """A kernel in C, amid which Python handles no signal."""
+    began, ended, struck = threading.Event(), threading.Event(), threading.Event()
+    rounds = [2_000_000]
+
+    def kernel(x: np.ndarray) -> np.ndarray:
+        began.set()
+        hashlib.pbkdf2_hmac("sha256", b"", b"", rounds[0])
+        ended.set()
+        return x
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        y = tf.py_func(kernel, [tf.random_uniform([])], tf.float32)
+        for _ in range(before):
+            session.run(y)
+        began.clear()
+        ended.clear()
+        rounds[0] *= 5  # far longer than a signal takes
+
+        def strike() -> None:
+            began.wait(30)
+            os.kill(os.getpid(), signal.SIGINT)
+            struck.set()
+
+        striking = threading.Thread(target=strike)
+        striking.start()
+        with pytest.raises(KeyboardInterrupt):
+            session.run(y)
+        assert struck.is_set() and not ended.is_set()
+        striking.join()
+        assert ended.wait(60)
+
+
+@pytest.mark.parametrize("remote", [False, True], ids=["private", "server"])
+def test_a_handler_that_runs_a_session_amid_a_run_is_told(remote: bool) -> None:
+    server = tf.train.Server.create_local_server() if remote else None
+    with tf.Graph().as_default(), tf.Session(server.target if server else "") as session:
+        one = tf.constant(1.0)
+        take = tf.FIFOQueue(1, tf.float32, [[]]).dequeue()
+        assert session.run(one) == 1
+
+        def handler(number: int, frame: Any) -> None:
+            session.run(one)
+
+        def strike() -> None:
+            while not over.wait(0.005):
+                os.kill(os.getpid(), signal.SIGUSR1)
+
+        over = threading.Event()
+        before = signal.signal(signal.SIGUSR1, handler)
+        striking = threading.Thread(target=strike)
+        striking.start()
+        said = "signal handler, cannot wait for a session.* Set a flag or start a thread"
+        try:
+            with pytest.raises(RuntimeError, match=said):
+                session.run(take)
+        finally:
+            over.set()
+            striking.join()
+            signal.signal(signal.SIGUSR1, before)
+        assert session.run(one) == 1
+    if server is not None:
+        server.stop()
