@@ -82,7 +82,6 @@ class BaseSession:
             self._config.CopyFrom(config)
         self._timeout = max(0.0, self._config.operation_timeout_in_ms / 1000.0)
         self._calls: dict[Any, calls.Call] = {}
-        self._numbers: dict[Any, int] = {}  # by signature
         self._runs = itertools.count(1)
         self._handle = ""
         self._sent = 0  # operations that the master has
@@ -134,17 +133,11 @@ class BaseSession:
         if self._graph.version == 0:
             raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
         call, given = calls.prepare(self._graph, fetches, feed_dict)
-        self._number(call)
         if key is not None:
             if len(self._calls) >= _MAX_CALLS:
                 self._calls.clear()
             self._calls[key] = call
         return call, given
-
-    def _number(self, call: calls.Call) -> None:
-        """Give the call its number at the master: that of its signature, so that the master keeps each once."""
-        with self._graph_lock:
-            call.number = self._numbers.setdefault(call.signature, len(self._numbers) + 1)
 
     def _run_call(
         self, call: calls.Call, values: list[np.ndarray], options: RunOptions | None, run_metadata: RunMetadata | None
@@ -310,7 +303,6 @@ class BaseSession:
             raise RuntimeError("Attempted to use a closed Session.")
         plain = len(tensors) == len(keys) and not any(isinstance(key, (tuple, list)) for key in keys)
         call = calls.Call(Fetches(self._graph, fetches), tensors, plain)
-        self._number(call)
 
         def generic(*args: Any, options: RunOptions | None = None, run_metadata: RunMetadata | None = None) -> Any:
             if len(args) != len(keys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,8 +30,9 @@ def structure(fetches: Any) -> Any:
 
 
 class Call:
-    """A signature with its number at the master, which the session gives it. Immutable but for `known`, which says that
-    the master has its names.
+    """A signature with its number at the master. Immutable but for `known`, which says that the master has its names.
+
+    The number is a digest of the signature: the master keeps each signature once, and no session a table of them.
 
     `signature` names feeds, fetches and targets for the wire, each sorted, so that the order in which a program writes
     them makes no difference to the master. `feed_order` and `fetch_order` lead from there and back; None: the same.
@@ -51,7 +53,6 @@ class Call:
     )
 
     def __init__(self, fetches: Fetches, tensors: Sequence[Tensor], plain: bool) -> None:
-        self.number = 0
         self.fetches = fetches
         self.build = fetches.build
         self.scalar = fetches.single
@@ -76,6 +77,8 @@ class Call:
             tuple(t.name for _, t in by_name),
             tuple(sorted(op.name for op in fetches.targets)),
         )
+        digest = hashlib.blake2b(repr(self.signature).encode(), digest_size=8).digest()
+        self.number = int.from_bytes(digest, "big") >> 1
 
     @property
     def empty(self) -> bool:
