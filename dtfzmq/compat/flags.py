@@ -112,7 +112,7 @@ class FlagValues:
             arg = args[i]
             i += 1
             if arg == "--":
-                return left + args[i - known_only :]
+                return left + args[i - 1 if known_only else i :]
             if not arg.startswith("-") or arg == "-":
                 left.append(arg)
                 continue
