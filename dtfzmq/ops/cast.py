@@ -116,14 +116,25 @@ def _clipped(value: Tensor, to: dtypes.DType) -> Tensor:
     """`value` between the least and the greatest number of its own type that the real type `to` can hold."""
     source = value.dtype.base_dtype
     kind = source.np_dtype.type
-    below, above = (to.min, source.min < to.min, raw.Maximum), (to.max, source.max > to.max, raw.Minimum)
-    for extreme, beyond, clip in (below, above):
+    (least, most), (lowest, highest) = _bounds(source), _bounds(to)
+    for extreme, beyond, clip in ((lowest, least < lowest, raw.Maximum), (highest, most > highest, raw.Minimum)):
         if beyond:
             limit = kind(float(extreme)) if source.is_floating else kind(extreme)
             if source.is_floating and (float(limit) < extreme if clip is raw.Maximum else float(limit) > extreme):
-                limit = np.nextafter(limit, kind(0))
+                limit = _nearer_to_0(limit)
             value = clip(value, convert_to_tensor(np.array(limit, source.np_dtype)))
     return value
+
+
+def _bounds(kind: dtypes.DType) -> tuple[Any, Any]:
+    """The least and the greatest number as Python's, which compare exactly with those of any other type."""
+    return (float(kind.min), float(kind.max)) if kind.is_floating else (kind.min, kind.max)
+
+
+def _nearer_to_0(limit: Any) -> Any:
+    """The next number of the type of `limit` towards 0: numpy's nextafter has no bfloat16."""
+    array = np.array(limit)
+    return (array.view(f"u{array.itemsize}") - np.array(1, f"u{array.itemsize}")).view(array.dtype)
 
 
 def to_float(x: Any, name: str = "ToFloat") -> Tensor:

@@ -97,7 +97,7 @@ def _prod_grad(total: Any, product: Any) -> Any:
     def grad(n: Any, g: Tensor) -> tuple[Any, ...]:
         x, ids = n.inputs[:2]
         none = raw.Equal(x, raw.ZerosLike(x))
-        zeros = total(n, raw.Cast(none, DstT=x.dtype.base_dtype))
+        zeros = total(n, raw.Cast(none, DstT=dtypes.float32))
         g = raw.Select(raw.Greater(zeros, raw.OnesLike(zeros)), raw.ZerosLike(g), g)
         others = product(n, raw.Select(none, raw.OnesLike(x), x))
         divided = _rows(n.outputs[0], ids) / raw.Select(none, raw.OnesLike(x), x)

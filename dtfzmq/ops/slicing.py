@@ -286,7 +286,7 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool_, n
             value = constant_value(lengths)
             maxlen = raw.Maximum(raw.Max(lengths, axes), convert_to_tensor(0, dtype=lengths.dtype.base_dtype))
             if value is not None:
-                maxlen = max(0, *np.ravel(value).tolist())
+                maxlen = max([0, *np.ravel(value).tolist()])
         maxlen = convert_to_tensor(maxlen, dtype=lengths.dtype.base_dtype)
         zero, one = (convert_to_tensor(v, dtype=lengths.dtype.base_dtype) for v in (0, 1))
         mask = raw.Less(raw.Range(zero, maxlen, one), raw.ExpandDims(lengths, -1))

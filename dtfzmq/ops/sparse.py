@@ -110,10 +110,15 @@ def sparse_tensor_dense_matmul(
     )  # fmt: skip
 
 
+def chosen(values: Tensor, where: Tensor) -> Tensor:
+    """The values at some places. The axis is not the first, so that the gradient is dense."""
+    return reshape(gather(reshape(values, [1, -1]), where, axis=1), [-1])
+
+
 def reordered(indices: Tensor, values: Tensor, shape: Tensor) -> SparseTensor:
     """A SparseTensor of elements in any order."""
     order = raw.SparseOrder(indices)
-    return SparseTensor(gather(indices, order), gather(values, order), shape)
+    return SparseTensor(gather(indices, order), chosen(values, order), shape)
 
 
 def sparse_reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
@@ -152,9 +157,8 @@ def sparse_add(a: Any, b: Any, threshold: Any = None, thresh: Any = None) -> Any
         total = _merged(a, b, lambda x, y: x + y)
         if limit is None or not isinstance(limit, Tensor) and limit == 0:
             return total
-        size = raw.ComplexAbs if total.dtype.is_complex else raw.Abs
         kind = total.dtype.base_dtype.real_dtype
-        return sparse_retain(total, raw.GreaterEqual(size(total.values), convert_to_tensor(limit, dtype=kind)))
+        return sparse_retain(total, raw.GreaterEqual(abs(total.values), convert_to_tensor(limit, dtype=kind)))
     sp, dense = (a, b) if both[0] else (b, a)
     dense = convert_to_tensor(dense, dtype=None if isinstance(dense, Tensor) else sp.dtype.base_dtype)
     return dense + raw.ScatterNd(sp.indices, sp.values, sp.dense_shape)
@@ -181,7 +185,7 @@ def sparse_retain(sp_input: Any, to_retain: Any) -> SparseTensor:
     keep.shape.assert_has_rank(1)
     keep.shape.assert_is_compatible_with(sp.values.shape)
     where = reshape(raw.Where(keep), [-1])
-    return SparseTensor(gather(sp.indices, where), gather(sp.values, where), sp.dense_shape)
+    return SparseTensor(gather(sp.indices, where), chosen(sp.values, where), sp.dense_shape)
 
 
 def sparse_slice(sp_input: Any, start: Any, size: Any, name: str | None = None) -> SparseTensor:
@@ -194,7 +198,7 @@ def sparse_slice(sp_input: Any, start: Any, size: Any, name: str | None = None) 
         inside = raw.SparseInside(indices, start, size)
         rest = raw.Maximum(sp.dense_shape - start, np.int64(0))
         return SparseTensor(
-            gather(indices, inside) - start, gather(sp.values, inside), raw.Minimum(size, rest)
+            gather(indices, inside) - start, chosen(sp.values, inside), raw.Minimum(size, rest)
         )
 
 

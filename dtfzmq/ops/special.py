@@ -37,8 +37,10 @@ def _scipy() -> ModuleType | None:
     return _found[0]
 
 
-def _kernel(name: str, *, own: bool = False, invalid: Callable[..., Any] | None = None) -> Any:
-    """A kernel maker of scipy's and special_numpy's function `name`; nan where invalid(*inputs) is true."""
+def _kernel(
+    name: str, *, own: bool = False, invalid: Callable[..., Any] | None = None, instead: float = math.nan
+) -> Any:
+    """A kernel maker of scipy's and special_numpy's function `name`; `instead` where invalid(*inputs) is true."""
 
     def make(node: Any, env: Any) -> Any:
         theirs = None if own else _scipy()
@@ -50,7 +52,7 @@ def _kernel(name: str, *, own: bool = False, invalid: Callable[..., Any] | None 
             wide = inputs if keeps else tuple(np.asarray(x, np.float64) for x in inputs)
             out = fn(*wide)
             if invalid is not None and theirs is not None:
-                out = np.where(invalid(*wide), np.nan, out)
+                out = np.where(invalid(*wide), instead, out)
             return np.asarray(out).astype(to, copy=False)
 
         return kernel
@@ -173,7 +175,10 @@ def _unary(name: str, function: str, grad: Any, samples: list[Sample], **how: An
     return op(name, "x: E -> y: E", shape=same, make=_kernel(function, **how), grad=grad, samples=samples)
 
 
-_lgamma = _unary("Lgamma", "gammaln", lambda n, g: (g * raw.Digamma(n.inputs[0]),), [*_POSITIVE, *_ONE])
+_lgamma = _unary(
+    "Lgamma", "gammaln", lambda n, g: (g * raw.Digamma(n.inputs[0]),), [*_POSITIVE, *_ONE], invalid=np.isinf,
+    instead=math.inf,
+)  # fmt: skip
 _digamma = _unary(
     "Digamma", "psi", lambda n, g: (g * raw.Polygamma(_number(1.0, g), n.inputs[0]),), _POSITIVE,
     invalid=lambda x: np.equal(x, 0),

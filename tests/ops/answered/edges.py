@@ -48,3 +48,17 @@ case("xsparse_loss_weights", lambda tf, i, x, w: tf.losses.sparse_softmax_cross_
 case("xblocks", lambda tf, x: tf.required_space_to_batch_paddings([5, 4], [2, 2]))
 case("xdynamic_shape", lambda tf, x, y: tf.broadcast_dynamic_shape(x, y))
 case("xnorm", lambda tf, x: [tf.math.reduce_euclidean_norm(x, a, keepdims=True) for a in (None, [0, -1])])
+case("zproduct_of_segments", lambda tf, x: [
+    tf.segment_prod(x, [0, 0, 2, 2]), tf.unsorted_segment_prod(x, [1, 1, 1, 0], 2),
+])  # fmt: skip
+case("zclipped_bfloat16", lambda tf, x: tf.saturate_cast(tf.cast(x, tf.bfloat16), tf.uint64))
+case("zlgamma_far", lambda tf, x: tf.lgamma(x))
+case("zmask_of_nothing", lambda tf: [tf.sequence_mask(tf.constant([], tf.int32)), tf.sequence_mask([0, 0])])
+case("zsparse_chosen", lambda tf, v: [
+    part for s in [tf.SparseTensor([[0, 1], [1, 0], [1, 2]], v, [2, 3])] for part in (
+        tf.sparse_reorder(s), tf.sparse_transpose(s), tf.sparse_slice(s, [0, 0], [1, 3]),
+        tf.sparse_add(s, s, thresh=2.0),
+        tf.sparse_retain(s, [True, False, True]), tf.sparse_concat(0, [s, s]),
+    )
+])  # fmt: skip
+case("zcounted_bytes", lambda tf, x, y: tf.confusion_matrix(x, y))
