@@ -62,6 +62,8 @@ class Worker:
         self.sessions: dict[str, WorkerSession] = {}
         self.steps: dict[int, WorkerStep] = {}
         self._recent: collections.OrderedDict[int, Any] = collections.OrderedDict()
+        # What was last said of holding steps that have not come: their feeds may come by a slower lane.
+        self._holds: collections.OrderedDict[int, bool] = collections.OrderedDict()
         self._handles = 0
         self.parts_run = 0
 
@@ -160,10 +162,12 @@ class Worker:
         if not part.partial:
             check_feeds(message.feeds, part.feeds)
         step = WorkerStep(self, message.step, part, link, reply, message.trace)
-        if message.held:
+        if self._holds.pop(message.step, message.held):
             step.hold(True)
         if part.meets:
             step.open()
+        else:
+            self.rendezvous.refuse(message.step)
         self.steps[message.step] = step
         self.parts_run += 1
         try:
@@ -200,6 +204,7 @@ class Worker:
 
     def on_cancel_step(self, link: Any, message: m.CancelStep, reply: Any) -> None:
         """End a step here; one that has not come yet is refused when it comes."""
+        self._holds.pop(message.step, None)
         step = self.steps.get(message.step)
         error = errors.from_wire(message.error)
         if step is not None:
@@ -209,15 +214,21 @@ class Worker:
         reply(m.Done())
 
     def on_hold_step(self, link: Any, message: m.HoldStep, reply: Any) -> None:
-        """Take nothing for a step whose client is out of reach, or go on."""
+        """Take nothing for a step whose client is out of reach, or go on; one that has not come yet learns it then."""
         step = self.steps.get(message.step)
         if step is not None:
             step.hold(message.held)
+        else:
+            holds = self._holds
+            holds[message.step] = message.held
+            if len(holds) > RECENT_STEPS:
+                holds.popitem(last=False)
         reply(m.Done())
 
     def on_cleanup_graph(self, link: Any, message: m.CleanupGraph, reply: Any) -> None:
         """A step is over everywhere."""
         self._recent.pop(message.step, None)
+        self._holds.pop(message.step, None)
         self.forget(message.step)
         step = self.steps.get(message.step)
         if step is not None:

@@ -243,9 +243,7 @@ class Rendezvous:
         found = self._open.get(step)
         if found is not None:
             return found
-        tomb = self._tombs.get(step)
-        if tomb is not None:
-            raise tomb[1] or _over(step)
+        self.refuse(step)
         exchange = self._open[step] = Exchange(self, step, on_fail)
         parked = self._parked.pop(step, None)
         if parked is not None:
@@ -256,6 +254,12 @@ class Rendezvous:
                 else:
                     exchange.send(key, value)
         return exchange
+
+    def refuse(self, step: int) -> None:
+        """Raise why the step is over if it is, as `open` does."""
+        tomb = self._tombs.get(step)
+        if tomb is not None:
+            raise tomb[1] or _over(step)
 
     def find(self, step: int) -> Exchange | None:
         """The exchange of an open step."""

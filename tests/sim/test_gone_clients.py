@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import msgpack
+import numpy as np
 import pytest
 
 import dtfzmq as tf
 from dtfzmq.base import errors
+from dtfzmq.wire import frames
 from tests.kit.simcluster import SimCluster, SimSession
 
 PS = "/job:ps/replica:0/task:0"
@@ -51,6 +55,9 @@ class Program:
             gradients = tf.ConditionalAccumulator(tf.float32, [], shared_name="a")
             self.put, self.size = queue.enqueue(7), queue.size()
             self.take, self.two = queue.dequeue(), queue.dequeue_many(2)
+            self.fed = tf.placeholder(tf.float32, [1000], name="fed")
+            with tf.control_dependencies([self.fed.op]):
+                self.take_if_fed = queue.dequeue()
             self.apply, self.count = gradients.apply_grad(2.0), gradients.num_accumulated()
             self.mean = gradients.take_grad(1)
 
@@ -156,3 +163,96 @@ def test_a_partial_run_ends_with_its_client(cluster: Cluster) -> None:
     cluster.loop.run(5.0)
     for server in cluster.servers.values():
         assert not server.leftovers()
+
+
+class SlowFeed:
+    """A step at the ps is on its way there, and waits for a lane that brings its feed; `opened` lets it come."""
+
+    def __init__(self, cluster: Cluster, session: SimSession, timeout: float = 0.0) -> None:
+        self.cluster = cluster
+        self.host = session.host
+        self.answers = Answers()
+        self._sent: list[str] = []
+        cluster.net.watchers.append(self._watch)
+        cluster.net.bulk = False
+        for end in cluster.net.pairs():
+            if {end.host.name, end.other.host.name} == {PS, WORKER} and end.events.kind:
+                cluster.net.end_lane(end)
+        cluster.loop.run(0.1)
+        cluster.net.slow(PS, 100.0)  # so that registering the step takes longer than to hear that a connection ended
+        session.run([PROGRAM.take_if_fed], self.answers, timeout, {"fed:0": np.zeros(1000, np.float32)})
+
+    def _watch(self, source: str, target: str, frame_list: Sequence[Any]) -> None:
+        header = msgpack.unpackb(frame_list[0], strict_map_key=False)
+        if (source, target) == (WORKER, PS) and header[0] in (frames.REQUEST, frames.TELL):
+            self._sent.append(header[-1][0])
+
+    def told(self, what: str) -> None:
+        """Go on until the master has told the ps so, and a little longer."""
+        for _ in range(4000):
+            self.cluster.loop.run(0.0005)
+            if what in self._sent:
+                return
+        raise AssertionError(f"no {what} among {self._sent}")
+
+    def disconnected(self) -> None:
+        """The client's lanes end."""
+        for end in self.cluster.net.pairs():
+            if end.host is self.host:
+                self.cluster.net.end_lane(end)
+
+    def opened(self) -> None:
+        """What the master told arrives, and then the feed."""
+        self.cluster.net.slow(PS, 1.0)
+        self.cluster.loop.run(0.1)
+        assert not self.cluster.servers[PS].core.worker.steps
+        worker = self.cluster.servers[PS].core.worker
+        came = worker.parts_run
+        self.cluster.net.bulk = True
+        for _ in range(1000):
+            self.cluster.loop.run(0.001)
+            if worker.parts_run > came:
+                break
+        self.cluster.loop.run(0.1)
+
+
+def test_a_step_whose_feeds_come_after_its_release_goes_on() -> None:
+    cluster = Cluster(WORKER)
+    other, away = client(cluster), client(cluster)
+    run(cluster, other, PROGRAM.put)
+    step = SlowFeed(cluster, away)
+    step.told("RegisterGraph")
+    step.disconnected()
+    cluster.net.slow(away.host.name, 500.0)
+    step.told("RunGraph")
+    step.told("HoldStep")
+    cluster.net.slow(away.host.name, 1.0)
+    step.opened()
+    assert step.answers.last() == [7]
+
+
+def test_a_step_whose_feeds_come_after_its_hold_takes_nothing() -> None:
+    cluster = Cluster(WORKER)
+    other, dead = client(cluster), client(cluster)
+    run(cluster, other, PROGRAM.put)
+    step = SlowFeed(cluster, dead)
+    step.told("RunGraph")
+    step.disconnected()
+    cluster.net.slow(dead.host.name, 10_000.0)
+    step.told("HoldStep")
+    step.opened()
+    assert cluster.servers[PS].core.worker.steps, "the step came there"
+    assert run(cluster, other, PROGRAM.size) == [1]
+
+
+def test_a_step_whose_feeds_come_after_its_end_does_not_begin() -> None:
+    cluster = Cluster(WORKER)
+    other, late = client(cluster), client(cluster)
+    step = SlowFeed(cluster, late, 0.5)
+    step.told("RunGraph")
+    step.told("CleanupGraph")
+    step.opened()
+    assert isinstance(step.answers.last(), tf.errors.DeadlineExceededError)
+    assert not cluster.servers[PS].core.worker.steps
+    run(cluster, other, PROGRAM.put)
+    assert run(cluster, other, PROGRAM.size) == [1]
