@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dtfzmq.base import dtypes
@@ -58,10 +59,15 @@ class ConditionalAccumulatorBase:
         return made
 
 
-def _checked_reduction(reduction_type: str) -> str:
+def _reference(
+    build: Callable[..., Tensor], dtype: Any, shape: Any, shared_name: str | None, name: str, reduction_type: str
+) -> Tensor:
     if reduction_type not in ("MEAN", "SUM"):
         raise ValueError(f"reduction_type must be 'MEAN' or 'SUM', not '{reduction_type}'.")
-    return reduction_type
+    return build(
+        dtypes.as_dtype(dtype).base_dtype, as_shape(shape), get_default_graph()._container, shared_name or "",
+        reduction_type, name=name,
+    )  # fmt: skip
 
 
 class ConditionalAccumulator(ConditionalAccumulatorBase):
@@ -75,14 +81,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         name: str = "conditional_accumulator",
         reduction_type: str = "MEAN",
     ) -> None:
-        ref = queue_ops.conditional_accumulator(
-            dtypes.as_dtype(dtype).base_dtype,
-            as_shape(shape),
-            get_default_graph()._container,
-            shared_name or "",
-            _checked_reduction(reduction_type),
-            name=name,
-        )
+        ref = _reference(queue_ops.conditional_accumulator, dtype, shape, shared_name, name, reduction_type)
         super().__init__(dtype, shape, ref)
 
     def apply_grad(self, grad: Any, local_step: Any = 0, name: str | None = None) -> Operation:
@@ -115,14 +114,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         name: str = "sparse_conditional_accumulator",
         reduction_type: str = "MEAN",
     ) -> None:
-        ref = queue_ops.sparse_conditional_accumulator(
-            dtypes.as_dtype(dtype).base_dtype,
-            as_shape(shape),
-            get_default_graph()._container,
-            shared_name or "",
-            _checked_reduction(reduction_type),
-            name=name,
-        )
+        ref = _reference(queue_ops.sparse_conditional_accumulator, dtype, shape, shared_name, name, reduction_type)
         super().__init__(dtype, shape, ref)
 
     def apply_indexed_slices_grad(self, grad: IndexedSlices, local_step: Any = 0, name: str | None = None) -> Operation:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dtfzmq.base.dtypes import as_dtype
 from dtfzmq.graph.convert import convert_to_tensor
-from dtfzmq.graph.graph import Tensor, get_default_graph
+from dtfzmq.graph.graph import Graph, Tensor, get_default_graph
 from dtfzmq.graph.registry import graph_of
 from dtfzmq.ops import nest
 from dtfzmq.ops.control import while_loop
@@ -51,11 +51,10 @@ def _rows(flat: Sequence[Tensor], n: Any, infer_shape: bool) -> list[TensorArray
     return arrays
 
 
-def _in_scope(name: str, elems: Any) -> Any:
+def _graph_for(flat: Sequence[Tensor]) -> Graph:
+    """The graph of a branch or body that is being built, else that of the tensors."""
     graph = get_default_graph()
-    if not hasattr(graph, "outer"):
-        graph = graph_of([t for t in nest.flatten(elems) if isinstance(t, Tensor)])
-    return graph, name
+    return graph if hasattr(graph, "outer") else graph_of(flat)
 
 
 def map_fn(
@@ -78,8 +77,8 @@ def map_fn(
         raise TypeError(f"The provided function {fn!r} is not callable. fn must be callable.")
     flat = _elements(elems)
     wanted = fn_output_signature if fn_output_signature is not None else dtype
-    graph, scope = _in_scope(name or "map", flat)
-    with graph.as_default(), graph.name_scope(scope):
+    graph = _graph_for(flat)
+    with graph.as_default(), graph.name_scope(name or "map"):
         static, n = _count(flat)
         given = _rows(flat, n, infer_shape)
         structure = elems if wanted is None else wanted
@@ -113,8 +112,8 @@ def _fold(
     if not callable(fn):
         raise TypeError(f"{fn!r} is not callable. fn must be callable.")
     flat = _elements(elems)
-    graph, scope = _in_scope(name, flat)
-    with graph.as_default(), graph.name_scope(scope):
+    graph = _graph_for(flat)
+    with graph.as_default(), graph.name_scope(name):
         n = convert_to_tensor(_count(flat)[1])
         given = _rows(flat, n, True)
         last = n - 1
@@ -190,8 +189,8 @@ def scan(
     if not callable(fn):
         raise TypeError(f"The provided function {fn!r} is not callable. fn must be callable.")
     flat = _elements(elems)
-    graph, scope = _in_scope(name or "scan", flat)
-    with graph.as_default(), graph.name_scope(scope):
+    graph = _graph_for(flat)
+    with graph.as_default(), graph.name_scope(name or "scan"):
         static, size = _count(flat)
         n = convert_to_tensor(size)
         given = _rows(flat, size, infer_shape)
@@ -225,10 +224,9 @@ def scan(
         _, _, done = while_loop(
             lambda k, *_: k < n, step, (convert_to_tensor(start), begin, results),
             parallel_iterations=parallel_iterations, back_prop=back_prop, swap_memory=swap_memory,
-
         )  # fmt: skip
         stacked = [_known(a.stack(), static) for a in done]
     return nest.pack_like(structure, stacked)
 
 
-__all__ = ["foldl", "foldr", "map_fn", "scan"]
+__all__ = ["foldl", "foldr", "map_fn", "scan", "vectorized_map"]

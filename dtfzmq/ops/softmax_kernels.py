@@ -5,7 +5,7 @@ The half types are computed in float32. One exponential is taken per element, fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,8 @@ def _sums(x: Array) -> Array:
     return x @ np.ones((x.shape[1], 1), x.dtype)
 
 
-def softmax(x: Array) -> Array:
-    """exp(x) divided by its sum over the last axis."""
+def _over_rows(x: Array, finish: Callable[[Array], None]) -> Array:
+    """x, whose rows lie along the last axis, with `finish` done in place to each block less its rows' largest."""
     if not x.size:
         return x.copy()
     wide = windows.wide(x)
@@ -39,28 +39,30 @@ def softmax(x: Array) -> Array:
     out = np.empty(flat.shape, wide.dtype)
 
     def part(rows: slice) -> None:
-        for _, y in _blocks(flat[rows], out[rows]):
-            np.exp(y, out=y)
-            np.divide(y, _sums(y), out=y)
+        for _, block in _blocks(flat[rows], out[rows]):
+            finish(block)
 
     split(len(flat), _WORK * flat.size, part)
     return out.reshape(x.shape).astype(x.dtype, copy=False)
+
+
+def _to_shares(block: Array) -> None:
+    np.exp(block, out=block)
+    np.divide(block, _sums(block), out=block)
+
+
+def _to_logarithms(block: Array) -> None:
+    np.subtract(block, np.log(_sums(np.exp(block))), out=block)
+
+
+def softmax(x: Array) -> Array:
+    """exp(x) divided by its sum over the last axis."""
+    return _over_rows(x, _to_shares)
 
 
 def log_softmax(x: Array) -> Array:
     """The logarithm of `softmax`."""
-    if not x.size:
-        return x.copy()
-    wide = windows.wide(x)
-    flat = wide.reshape(-1, x.shape[-1])
-    out = np.empty(flat.shape, wide.dtype)
-
-    def part(rows: slice) -> None:
-        for _, y in _blocks(flat[rows], out[rows]):
-            np.subtract(y, np.log(_sums(np.exp(y))), out=y)
-
-    split(len(flat), _WORK * flat.size, part)
-    return out.reshape(x.shape).astype(x.dtype, copy=False)
+    return _over_rows(x, _to_logarithms)
 
 
 def cross_entropy(logits: Array, labels: Array) -> tuple[Array, Array]:
