@@ -272,9 +272,12 @@ class FIFOQueue:
                 if len(taker.elements) == taker.wanted:
                     dequeues.remove(taker)
                     self._end(taker, calls, None)
+                elif taker is not dequeues[0]:  # who has some comes first: two might wait for each other's
+                    dequeues.remove(taker)
+                    dequeues.appendleft(taker)
         if self._closed and not enqueues:
-            while dequeues:
-                attempt = dequeues.popleft()
+            while (attempt := _not_held(dequeues)) is not None:  # others learn of it when they are let go of
+                dequeues.remove(attempt)
                 if attempt.up_to and attempt.elements:
                     self._end(attempt, calls, None)
                     continue

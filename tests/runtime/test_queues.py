@@ -307,6 +307,38 @@ def test_a_held_dequeue_gives_back_what_it_has_and_keeps_its_place() -> None:
     assert not held.watchers and not held.holders and queue.size() == 0
 
 
+def test_a_held_dequeue_outlives_the_end_of_its_queue() -> None:
+    queue, held, empty = scalars(), Step(), scalars()
+    one, some, none = Done(), Done(), Done()
+    queue.dequeue(held, one)
+    queue.dequeue_many(held, 5, some, up_to=True)
+    empty.dequeue(held, none)
+    held.hold(True)
+    put(queue, 1.0, 2.0, 3.0)
+    queue.close()
+    empty.close()
+    assert one.pending and some.pending and none.pending and queue.size() == 3
+    assert take(queue).values == [1.0], "others go on"
+    held.hold(False)
+    assert one.values == [2.0] and some.values[0].tolist() == [3.0]
+    assert isinstance(none.errors[0], errors.OutOfRangeError)
+    assert not held.watchers and queue.waiting() == empty.waiting() == 0
+
+
+def test_two_dequeues_never_wait_for_each_other() -> None:
+    queue, held = scalars(), Step()
+    first, second = Done(), Done()
+    queue.dequeue_many(held, 2, first)
+    queue.dequeue_many(Step(), 2, second)
+    held.hold(True)
+    put(queue, 1.0)
+    held.hold(False)
+    put(queue, 2.0)
+    assert second.values[0].tolist() == [1.0, 2.0] and first.pending
+    put(queue, 3.0, 4.0)
+    assert first.values[0].tolist() == [3.0, 4.0]
+
+
 def test_a_dequeue_that_begins_held_waits_though_there_is_something() -> None:
     queue, step, done = scalars(), Step(), Done()
     put(queue, 1.0)
