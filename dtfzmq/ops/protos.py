@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,9 @@ _NUMBERS = {
     "bool": 10, "bfloat16": 14, "uint16": 17, "complex128": 18, "float16": 19, "uint32": 22, "uint64": 23,
 }  # fmt: skip
 
+_WORD = 2**64 - 1
+_MOST_AXES = 254  # as TensorFlow's shapes
+
 
 def varint(value: int) -> bytes:
     """A number from 0 on in groups of seven bits."""
@@ -28,14 +33,18 @@ def varint(value: int) -> bytes:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """(the number at a place, where it ends). IndexError if the bytes end before it does."""
-    value = shift = 0
-    while True:
+    """(the number at a place, its lowest 64 bits, where it ends). IndexError if the bytes end before it does.
+
+    ValueError if it has more than ten bytes.
+    """
+    value = 0
+    for shift in range(0, 70, 7):
         byte = data[at]
         value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
+        at += 1
         if byte < 128:
-            return value, at
+            return value & _WORD, at
+    raise ValueError("a number of more than ten bytes")
 
 
 def block(field: int, data: bytes) -> bytes:
@@ -86,10 +95,19 @@ def _unpacked(content: bytes, count: int) -> list[bytes]:
     for _ in range(count):
         size, at = read_varint(content, at)
         sizes.append(size)
-    ends = np.cumsum([at, *sizes]).tolist()
+    ends = list(itertools.accumulate(sizes, initial=at))
     if ends[-1] != len(content):
         raise ValueError("texts that do not fill what holds them")
     return [content[start:end] for start, end in zip(ends, ends[1:])]
+
+
+def _sizes(data: bytes) -> list[int]:
+    sizes = [dict(parts(d)).get(1, 0) for number, d in parts(data) if number == 2]
+    if len(sizes) > _MOST_AXES or not all(isinstance(size, int) and size < 2**63 for size in sizes):
+        raise ValueError("a shape that no tensor has")
+    if math.prod(sizes) >= 2**63:
+        raise ValueError("more elements than can be counted")
+    return sizes
 
 
 def tensor_from_bytes(data: bytes) -> Array:
@@ -97,13 +115,14 @@ def tensor_from_bytes(data: bytes) -> Array:
     fields = parts(data)
     found = dict(fields)
     kind = next((name for name, number in _NUMBERS.items() if number == found.get(1)), "")
-    shape = [dict(parts(d)).get(1, 0) for number, d in parts(found.get(2, b"")) if number == 2]
+    shape = _sizes(found.get(2, b""))
     if kind == "string":
-        texts = _unpacked(found[4], int(np.prod(shape, dtype=np.int64))) if 4 in found else []
+        texts = _unpacked(found[4], math.prod(shape)) if 4 in found else []
         texts += [v for number, v in fields if number == 8]
+        if not all(isinstance(v, bytes) for v in texts):
+            raise ValueError("texts that are numbers")
         flat: Array = np.empty(len(texts), object)
         flat[:] = texts
     else:
         flat = np.frombuffer(found.get(4, b""), dtypes.as_dtype(kind).np_dtype)
     return flat.reshape(shape)
-

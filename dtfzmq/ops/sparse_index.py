@@ -51,14 +51,19 @@ def flat(indices: Array, shape: Array) -> Array:
     return indices @ strides.astype(np.int64)
 
 
-def check_parts(indices: Array, values: Array, shape: Array) -> None:
-    """Raise InvalidArgumentError unless these are a matrix, a vector and a vector that belong together."""
+def check_ranks(indices: Array, values: Array, shape: Array) -> None:
+    """Raise InvalidArgumentError unless these are a matrix, a vector and a vector."""
     if indices.ndim != 2:
         raise invalid(f"Input indices should be a matrix but received shape {list(indices.shape)}")
     if values.ndim != 1:
         raise invalid(f"Input values should be a vector but received shape {list(values.shape)}")
     if shape.ndim != 1:
         raise invalid(f"Input shape should be a vector but received shape {list(shape.shape)}")
+
+
+def check_parts(indices: Array, values: Array, shape: Array) -> None:
+    """Raise InvalidArgumentError unless these are a matrix, a vector and a vector that belong together."""
+    check_ranks(indices, values, shape)
     if indices.shape != (len(values), len(shape)):
         raise invalid(
             f"Indices of shape {list(indices.shape)} do not go with {len(values)} values of a tensor of rank "

@@ -11,12 +11,13 @@ from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.sparse import SparseTensor
+from dtfzmq.ops.arguments import sizes as sizes_of
 from dtfzmq.ops.protos import tensor_from_bytes, tensor_to_bytes
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
 from dtfzmq.ops.shaping import invalid
 from dtfzmq.ops.sparse import as_sparse
-from dtfzmq.ops.sparse_index import grid, sizes
+from dtfzmq.ops.sparse_index import check_order, check_parts, check_ranks, flat, grid, sizes
 
 Array = Any
 _TEXT = NO_GRAD("bytes, not numbers")
@@ -27,17 +28,18 @@ def _row(indices: Array, values: Array, shape: Array) -> list[bytes]:
 
 
 def _one(indices: Array, values: Array, shape: Array) -> Array:
+    check_ranks(indices, values, shape)
     return np.array(_row(indices, values, shape), object)
 
 
 def _many(indices: Array, values: Array, shape: Array) -> Array:
+    check_parts(indices, values, shape)
     if len(shape) < 2:
         raise invalid(f"Rank of input SparseTensor should be > 1, but saw rank: {len(shape)}")
-    first = indices[:, 0]
-    if np.any(np.diff(first) < 0):
-        raise invalid("The indices are out of order: the first of them must not fall.")
-    out = np.empty((int(shape[0]), 3), object)
-    ends = np.searchsorted(first, np.arange(int(shape[0]) + 1))
+    rows = sizes_of("sparse_shape", shape)[0]
+    check_order(indices, flat(indices, shape))
+    out = np.empty((rows, 3), object)
+    ends = np.searchsorted(indices[:, 0], np.arange(rows + 1))
     for i, (start, stop) in enumerate(zip(ends[:-1], ends[1:])):
         out[i] = _row(indices[start:stop, 1:], values[start:stop], shape[1:])
     return out
@@ -48,8 +50,10 @@ def _parsed(row: Array) -> tuple[Array, Array, Array]:
         indices, values, shape = (tensor_from_bytes(part) for part in row)
     except (IndexError, ValueError, TypeError):
         raise invalid("Could not parse a serialized SparseTensor: it is not what serialize_sparse writes.") from None
-    if indices.ndim != 2 or indices.shape != (len(values), len(shape)):
-        raise invalid(f"Expected indices of shape {[len(values), len(shape)]}, got {list(indices.shape)}")
+    check_parts(indices, values, shape)
+    for part, what in (indices, "indices"), (shape, "shape"):
+        if part.dtype != np.int64:
+            raise invalid(f"Serialized {what} should be int64 but are {dtypes.of_array(part).name}")
     return indices, values, shape
 
 

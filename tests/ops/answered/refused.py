@@ -109,3 +109,9 @@ _refused("set_size", lambda tf, i, v, s: tf.sets.set_size(tf.SparseTensor(i, v, 
 _refused("segment_join", lambda tf, x, i, n: tf.strings.unsorted_segment_join(x, i, n),
          [np.array([b"a", b"b"], object), _i(0, 1), np.int32(2)],
          (1, [0, -1]), (1, [0, 2]), (1, [0]), (2, -1), (2, [2]))  # fmt: skip
+_refused("serialize_sparse", lambda tf, *x: tf.serialize_sparse(tf.SparseTensor(*x)), _SPARSE,
+         (0, [0, 1]), (0, 0), (1, _f(2, 1)), (1, 1.0), (2, [[2, 3]]), (2, 2))  # fmt: skip
+_refused("serialize_many", lambda tf, *x: tf.serialize_many_sparse(tf.SparseTensor(*x)), _SPARSE, *_PARTS,
+         (0, [[0, 1], [9, 0]]), (0, [[0, 1], [1, 3]]), (0, [[-1, 0], [0, 0]]), (0, [[0, -1], [0, 0]]),
+         (0, [[1, 0], [0, 1]]), (0, [[0, 2], [0, 1]]), (0, [[0, 1], [0, 1]]), (0, [0, 1]), (1, _f(2, 1)),
+         (2, [-2, 3]), (2, [2, -3]), (2, 2), (2, [[2, 3]]), (2, [_WIDE, 4]))  # fmt: skip
