@@ -23,7 +23,8 @@ from dtfzmq.ops.gradients import gradients
 
 __all__ = [
     "TestCase", "assert_equal_graph_def", "compute_gradient", "compute_gradient_error", "create_local_cluster",
-    "get_temp_dir", "gpu_device_name", "is_built_with_cuda", "is_gpu_available", "main", "mock",
+    "get_temp_dir", "gpu_device_name", "is_built_with_cuda", "is_built_with_gpu_support", "is_built_with_rocm",
+    "is_built_with_xla", "is_gpu_available", "main", "mock",
 ]  # fmt: skip
 
 
@@ -136,6 +137,9 @@ def assert_equal_graph_def(actual: Any, expected: Any) -> None:
 def is_built_with_cuda() -> bool:
     """False."""
     return False
+
+
+is_built_with_gpu_support = is_built_with_rocm = is_built_with_xla = is_built_with_cuda
 
 
 def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Any = None) -> bool:
