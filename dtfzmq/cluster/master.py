@@ -400,12 +400,22 @@ class Master:
         _log.info("session %s is closed: its client has been gone for %g s", session.handle, ABANDONED_S)
         self.close_session(session, errors.CancelledError(None, None, CLOSED), lambda: None)
 
-    def stop(self) -> None:
-        """End every session: the server goes."""
+    def stop(self, done: Callable[[], None]) -> None:
+        """End every session: the server goes. `done` once their steps have answered, or CLOSE_S passed."""
         self.stopped = True
         error = self._gone()
-        for session in list(self.sessions.values()):
-            self.close_session(session, error, lambda: None)
+        open_ = list(self.sessions.values())
+        left = [len(open_)]
+
+        def closed() -> None:
+            left[0] -= 1
+            if left[0] <= 0:
+                done()
+
+        for session in open_:
+            self.close_session(session, error, closed)
+        if not open_:
+            done()
 
     def statistics(self) -> dict[str, Any]:
         """Sessions and steps, as plain data."""

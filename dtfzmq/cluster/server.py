@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator
 
 from dtfzmq.base import errors, heap, names, threads
-from dtfzmq.base.loop import Loop
+from dtfzmq.base.loop import Completion, Loop
 from dtfzmq.cluster import blas, hosts, resolvers
 from dtfzmq.cluster.addresses import join_address, split_address
 from dtfzmq.cluster.config import ConfigProto
@@ -223,12 +223,18 @@ class Server:
                 for name in self._names:
                     if _running.get(name) is self:
                         del _running[name]
+            told = Completion()
             with self._loop.held():
-                self._task.stop()
-                self._endpoint.close(f"{self.task} was stopped")
-            self._task.close()
-            self._loop.release()
-            self._stopped.set()
+                self._task.stop(lambda: told.set(None))
+            try:
+                if not self._loop.held_here():
+                    self._loop.wait(told)  # what answers them runs on the loop, which may end below
+            finally:
+                with self._loop.held():
+                    self._endpoint.close(f"{self.task} was stopped")
+                self._task.close()
+                self._loop.release()
+                self._stopped.set()
 
     def __del__(self) -> None:
         if getattr(self, "_ended", True) or not hasattr(self, "_names"):

@@ -173,9 +173,9 @@ class Task:
         reply(m.Done())
         self.shutdown_granted()
 
-    def stop(self) -> None:
-        """End every session and step."""
-        self.master.stop()
+    def stop(self, done: Callable[[], None] = lambda: None) -> None:
+        """End every session and step; `done` once those who wait for them know, or a second has passed."""
+        self.master.stop(done)
         self.worker.stop()
 
     def close(self) -> None:

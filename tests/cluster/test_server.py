@@ -261,28 +261,44 @@ def test_join_ends_on_signals(processes, tmp_path: Path, number, code):
     assert time.monotonic() - began < 2
 
 
-def test_sessions_end_with_their_server():
-    server = tf.train.Server.create_local_server()
-    with tf.Graph().as_default():
-        take = tf.FIFOQueue(1, tf.float32, [[]]).dequeue()
-        sess = tf.Session(server.target)
-        sess.run(tf.constant(1))
-        seen: list[Exception] = []
+@pytest.mark.parametrize("busy", ["waits", "computes"])
+def test_sessions_end_with_their_server(busy):
+    """Whatever their steps are at: nobody is there to answer them later."""
+    began, go_on = threading.Event(), threading.Event()
 
-        def blocked() -> None:
-            try:
-                sess.run(take)
-            except tf.errors.OpError as error:
-                seen.append(error)
+    def kernel(x):
+        began.set()
+        go_on.wait(30)
+        return x
 
-        thread = threading.Thread(target=blocked)
-        thread.start()
-        while len(server.core.worker.steps) == 0:
-            assert thread.is_alive()
-        server.stop()
-        thread.join(5)
-        assert isinstance(seen[0], tf.errors.UnavailableError), seen
-        sess.close()
+    for _ in range(5):
+        server = tf.train.Server.create_local_server()
+        with tf.Graph().as_default():
+            if busy == "computes":
+                fetch = tf.py_func(kernel, [tf.random_uniform([])], tf.float32)
+            else:
+                fetch = tf.FIFOQueue(1, tf.float32, [[]]).dequeue()
+            sess = tf.Session(server.target)
+            sess.run(tf.constant(1))
+            seen: list[Exception] = []
+
+            def blocked(sess=sess, fetch=fetch, seen=seen) -> None:
+                try:
+                    sess.run(fetch)
+                except tf.errors.OpError as error:
+                    seen.append(error)
+
+            thread = threading.Thread(target=blocked)
+            thread.start()
+            while len(server.core.worker.steps) == 0:
+                assert thread.is_alive()
+            if busy == "computes":
+                assert began.wait(10)
+            server.stop()
+            thread.join(5)
+            assert isinstance(seen[0], tf.errors.UnavailableError), seen
+            sess.close()
+    go_on.set()
 
 
 def test_a_forked_child_is_told_and_may_start_anew():
