@@ -21,6 +21,8 @@ _compiler: Any = importlib.import_module(_LAYOUT[1])
 _CHARACTERS = (_parser.LITERAL, _parser.NOT_LITERAL, _parser.ANY, _parser.IN)
 _REPEATS = (_parser.MAX_REPEAT, _parser.MIN_REPEAT)
 _LARGEST = 1000  # repeat, as RE2's
+_FLAGS = re.IGNORECASE | re.MULTILINE | re.DOTALL  # of RE2, by the same letters
+_ENCODING = re.compile(r"(?:\(\?[ims]+\))*\(\?[a-z]*[au]")
 # Sets of characters are bits: 0 to 127 the characters of ASCII, 128 all others.
 _OTHERS = 128
 _ALL = (1 << _OTHERS + 1) - 1
@@ -55,14 +57,20 @@ class Backtracking:
 
 def compile_safe(pattern: str, whole: bool) -> Backtracking:
     """Compile a pattern; `$` is the end of the text alone. Raises re.error, NotRE2, TooManySteps."""
+    if _ENCODING.match(pattern):
+        raise NotRE2("flags a and u are not known")
     tree = _parser.parse(pattern, re.ASCII)
-    if tree.state.flags & (re.VERBOSE | re.LOCALE):
-        raise NotRE2("flags x and L are not known")
+    _check_flags(tree.state.flags & ~re.ASCII)
     _settle(tree, tree.state.flags)
-    choices: list[tuple[float, bool]] = []
-    _walk(tree, 0, whole, choices)
+    choices = _Choices()
+    choices.walk(tree, 0, whole)
     begins = len(tree) > 0 and tree[0] == (_parser.AT, _parser.AT_BEGINNING) and not tree.state.flags & re.MULTILINE
-    return Backtracking(_compiler.compile(tree, re.ASCII), begins, tuple(choices))
+    return Backtracking(_compiler.compile(tree, re.ASCII), begins, tuple(choices.found))
+
+
+def _check_flags(flags: int) -> None:
+    if flags & ~_FLAGS:
+        raise NotRE2("flags other than i, m and s are not known")
 
 
 def _settle(tree: Any, flags: int) -> None:
@@ -74,6 +82,7 @@ def _settle(tree: Any, flags: int) -> None:
             if value is _parser.AT_END and not flags & re.MULTILINE:
                 tree[i] = (op, _parser.AT_END_STRING)
         elif op is _parser.SUBPATTERN:
+            _check_flags(value[1] | value[2])
             _settle(value[3], (flags | value[1]) & ~value[2])
         elif op is _parser.BRANCH:
             for part in value[1]:
@@ -87,85 +96,98 @@ def _settle(tree: Any, flags: int) -> None:
             raise NotRE2(f"there are no operators as {str(op).lower()}")
 
 
-def _walk(items: Any, mask: int, fails: bool, choices: list[tuple[float, bool]]) -> tuple[int, bool]:
-    """Enter the choices of a sequence before what begins with a character of `mask` and may fail.
+class _Choices:
+    """The choices of one pattern, and with what its nodes begin, each of which is worked out once."""
 
-    Returns the mask of the sequence with what follows, and whether both together may fail.
-    """
-    for op, value in reversed(list(items)):
-        if op is _parser.SUBPATTERN:
-            mask, fails = _walk(value[3], mask, fails, choices)
-            continue
-        begin, empty = _first([(op, value)])
-        optional = False
-        if op in _REPEATS:
-            low, high, body = value
-            optional = low == 0
-            if high > 1:
-                _refuse_choices(body)
-            else:
-                _walk(body, mask, fails, choices)
-            if low != high and fails:
-                count = math.inf if high is _parser.MAXREPEAT else float(high - low + 1)
-                choices.append((count, bool(begin & mask) or _first(body)[1]))
-        elif op is _parser.BRANCH:
-            for part in value[1]:
-                _walk(part, mask, fails, choices)
-            if fails and _overlap(value[1]):
-                choices.append((float(len(value[1])), True))
-        mask = begin | mask if empty else begin
-        fails = fails or not optional
-    return mask, fails
+    def __init__(self) -> None:
+        self.found: list[tuple[float, bool]] = []
+        self._begins: dict[int, tuple[int, bool]] = {}  # by the id of a node's value; the tree keeps them alive
 
+    def walk(self, items: Any, mask: int, fails: bool) -> tuple[int, bool]:
+        """Enter the choices of a sequence before what begins with a character of `mask` and may fail.
 
-def _refuse_choices(items: Any) -> None:
-    """Raise TooManySteps for a choice inside a repeat."""
-    for op, value in items:
-        if op is _parser.SUBPATTERN:
-            _refuse_choices(value[3])
-        elif op in _REPEATS:
-            if value[0] != value[1]:
-                raise TooManySteps("it has a repeat inside a repeat")
-            _refuse_choices(value[2])
-        elif op is _parser.BRANCH:
-            if _overlap(value[1]):
-                raise TooManySteps("it has alternatives that begin alike inside a repeat")
-            for part in value[1]:
-                _refuse_choices(part)
+        Returns the mask of the sequence with what follows, and whether both together may fail.
+        """
+        for op, value in reversed(list(items)):
+            if op is _parser.SUBPATTERN:
+                mask, fails = self.walk(value[3], mask, fails)
+                continue
+            begin, empty = self._begin(op, value)
+            optional = False
+            if op in _REPEATS:
+                low, high, body = value
+                optional = low == 0
+                if high > 1:
+                    self._refuse_choices(body)
+                else:
+                    self.walk(body, mask, fails)
+                if low != high and fails:
+                    count = math.inf if high is _parser.MAXREPEAT else float(high - low + 1)
+                    self.found.append((count, bool(begin & mask) or self._first(body)[1]))
+            elif op is _parser.BRANCH:
+                for part in value[1]:
+                    self.walk(part, mask, fails)
+                if fails and self._overlap(value[1]):
+                    self.found.append((float(len(value[1])), True))
+            mask = begin | mask if empty else begin
+            fails = fails or not optional
+        return mask, fails
 
+    def _refuse_choices(self, items: Any) -> None:
+        """Raise TooManySteps for a choice inside a repeat."""
+        for op, value in items:
+            if op is _parser.SUBPATTERN:
+                self._refuse_choices(value[3])
+            elif op in _REPEATS:
+                if value[0] != value[1]:
+                    raise TooManySteps("it has a repeat inside a repeat")
+                self._refuse_choices(value[2])
+            elif op is _parser.BRANCH:
+                if self._overlap(value[1]):
+                    raise TooManySteps("it has alternatives that begin alike inside a repeat")
+                for part in value[1]:
+                    self._refuse_choices(part)
 
-def _overlap(parts: Any) -> bool:
-    seen = 0
-    for part in parts:
-        mask, empty = _first(part)
-        if empty or mask & seen:
-            return True
-        seen |= mask
-    return False
+    def _overlap(self, parts: Any) -> bool:
+        seen = 0
+        for part in parts:
+            mask, empty = self._first(part)
+            if empty or mask & seen:
+                return True
+            seen |= mask
+        return False
 
+    def _first(self, items: Any) -> tuple[int, bool]:
+        """With which characters a sequence can begin, at least; whether it can be empty."""
+        mask = 0
+        for op, value in items:
+            begin, empty = self._begin(op, value)
+            mask |= begin
+            if not empty:
+                return mask, False
+        return mask, True
 
-def _first(items: Any) -> tuple[int, bool]:
-    """With which characters a sequence can begin, at least; whether it can be empty."""
-    mask = 0
-    for op, value in items:
+    def _begin(self, op: Any, value: Any) -> tuple[int, bool]:
+        """`_first` of one node."""
         if op is _parser.AT:
-            continue
+            return 0, True
+        if op in _CHARACTERS:
+            return _characters(op, value), False
+        known = self._begins.get(id(value))
+        if known is not None:
+            return known
         if op is _parser.SUBPATTERN:
-            begin, empty = _first(value[3])
+            begin, empty = self._first(value[3])
         elif op is _parser.BRANCH:
-            firsts = [_first(part) for part in value[1]]
+            firsts = [self._first(part) for part in value[1]]
             begin, empty = 0, any(e for _, e in firsts)
             for m, _ in firsts:
                 begin |= m
-        elif op in _REPEATS:
-            begin, empty = _first(value[2])
-            empty = empty or value[0] == 0
         else:
-            begin, empty = _characters(op, value), False
-        mask |= begin
-        if not empty:
-            return mask, False
-    return mask, True
+            begin, empty = self._first(value[2])
+            empty = empty or value[0] == 0
+        self._begins[id(value)] = begin, empty
+        return begin, empty
 
 
 def _bits(low: int, high: int) -> int:

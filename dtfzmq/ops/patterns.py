@@ -2,7 +2,8 @@
 
 RE2 itself serves them where the package google-re2 is installed (the extra ``regex``), in time that grows with the text
 alone. Without it Python's ``re`` serves those that cannot keep the interpreter for long (see backtracking); others end
-with UnimplementedError. An invalid pattern is InvalidArgumentError with either. Any thread may call.
+with UnimplementedError. An invalid pattern, or one of more than 10,000 bytes, is InvalidArgumentError with either. Any
+thread may call.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from dtfzmq.ops.backtracking import Backtracking, NotRE2, TooManySteps, compile_
 _found: list[ModuleType | None] = []
 _INSTALL = "Install google-re2 where the operation runs: pip install 'dtfzmq[regex]'."
 _MOST_STEPS = 5e7  # of backtracking for one operation: about a second
+# RE2 gives up on what compiles to too much. A limit here, since compiling holds the interpreter with either engine, in
+# time that may grow with the square of the pattern.
+_MOST_BYTES = 10_000
 _POSIX = re.compile(r"\[:\^?[a-z]+:\]")
 
 
@@ -57,7 +61,7 @@ def _backtracking(pattern: bytes, whole: bool) -> Backtracking:
         return compile_safe(text, whole)
     except UnicodeDecodeError:
         raise _invalid(_shown(pattern), "invalid UTF-8") from None
-    except (re.error, NotRE2, RecursionError, OverflowError) as error:
+    except (re.error, NotRE2, RecursionError, OverflowError, ValueError) as error:
         raise _invalid(_shown(pattern), error, f". Python's re read it; RE2 knows more. {_INSTALL}") from None
     except TooManySteps as error:
         raise errors.UnimplementedError(
@@ -75,6 +79,9 @@ def _shown(s: bytes) -> str:
 
 def _applied(texts: list[bytes], pattern: bytes, whole: bool, fn: Callable[[Any, Any], Any]) -> list[Any]:
     """fn(compiled, text) of each text; both are bytes for RE2 and str for re."""
+    if len(pattern) > _MOST_BYTES:
+        text = f"pattern too large: {len(pattern)} bytes, and {_MOST_BYTES} are the most"
+        raise _invalid(f"{_shown(pattern[:40])}...", text)
     module = _re2()
     if module is not None:
         compiled = _linear(module, pattern)

@@ -27,7 +27,9 @@ ANSWERS = [
     (b"(a)", rb"!\q", False, TEXTS),
     (b"|a", b"-", True, [b"-a-x-b-X-", b"-", b"-c-\xc3\xa9-d-", b"-a-a-b-\n-", b"-a-\n-b-", b"-x-x-x-"]),
 ]  # fmt: skip
-REFUSED = [b"(", b"(?=a)", rb"(a)\1", b"a{2000}", rb"\Z", b"(?x)a b", b"\xff", b"(?<!a)b"]
+REFUSED = [b"(", b"(?=a)", rb"(a)\1", b"a{2000}", rb"\Z", b"(?x)a b", b"\xff", b"(?<!a)b",
+           b"(?x:a b)", b"(?-x:a)b", rb"(?a:\w)", rb"(?u:\w)", rb"(?a)\w", rb"(?i)(?u)\w", b"(?s:(?ix:a))",
+           b"a" * 10_001]  # fmt: skip
 
 
 @pytest.fixture(params=["re2", "re"])
@@ -109,6 +111,23 @@ def test_steps_grow_with_the_choices(whole):
     steps = {p: backtracking.compile_safe(p, whole).steps(999, whole) for p in ("abc", "a+b", "a*a*b", "^a*a*b")}
     assert steps["abc"] < steps["a+b"] * (2 if whole else 1) and steps["a+b"] < steps["a*a*b"]
     assert steps["^a*a*b"] <= steps["a*a*b"]
+
+
+def test_patterns_may_be_long(engine):
+    assert patterns.full_matches([b"a" * 10_000], b"a" * 10_000) == [True]
+    with pytest.raises(errors.InvalidArgumentError, match="a{40}..., error: pattern too large: 10001 bytes"):
+        patterns.full_matches([b"a"], b"a" * 10_001)
+
+
+def test_a_nest_is_looked_at_once(monkeypatch):
+    """Else the time to compile a pattern grows with the square of its depth."""
+    looked, real = [], backtracking._characters
+    monkeypatch.setattr(backtracking, "_characters", lambda op, value: looked.append(op) or real(op, value))
+    pattern, depth = "a", 40
+    for _ in range(depth):
+        pattern = f"(?:{pattern}|bc)?"
+    backtracking.compile_safe(pattern, True)
+    assert len(looked) <= 10 * depth
 
 
 def test_pattern_and_rewrite_are_scalars():
