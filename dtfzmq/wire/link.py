@@ -123,10 +123,14 @@ class Link(Traffic):
         self._diallers[CONTROL].start()
 
     def _watch(self, seconds: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._unwatch()
         self._since = self.loop.now()
         self._timer = self.loop.call_later(seconds, self._too_long)
+
+    def _unwatch(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _too_long(self) -> None:
         self._timer = None
@@ -190,16 +194,14 @@ class Link(Traffic):
             self._diallers[BULK].rest()
             if lanes[0] is not before:
                 self.sending.lane_ended()
-            if self.state == UP and self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
+            if self.state == UP:
+                self._unwatch()
             self.pump_bulk()
             return
         fresh = self.state != UP
         self.outbox.acknowledge(received)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if fresh:
+            self._unwatch()
         self.state = UP
         if lanes[0] is not before:
             self._repeat()
@@ -209,6 +211,7 @@ class Link(Traffic):
         if fresh:
             self.endpoint.link_up(self)
         self._pump()
+        self.pump_bulk()  # if a bulk lane is still lacking, it is waited for anew
 
     def wants(self, kind: int) -> bool:
         """True if a lane of this kind is missing."""
@@ -394,8 +397,7 @@ class Link(Traffic):
             return
         self.error = error
         self.state = LOST
-        if self._timer is not None:
-            self._timer.cancel()
+        self._unwatch()
         for dialler in self._diallers:
             dialler.stop()
         for channel in [*self.controls, *self.bulks]:

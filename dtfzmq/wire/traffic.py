@@ -202,7 +202,8 @@ class Traffic(Sender):
             self.incoming.pop(number, None)
             offer = self.offers.pop(number, None)
             if offer is not None:
-                self._guarded(offer.lost, errors.CancelledError(None, None, f"{self.title()} took a tensor back."))
+                text = f"{self.route()}: a tensor was taken back, so its step ended there."
+                self._guarded(offer.lost, errors.make(errors.CANCELLED, text, derived=True))
 
     def _on_shared(self, header: list[Any], frame_list: Sequence[Any]) -> None:
         number, fd, inode = header[3:6]

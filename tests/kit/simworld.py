@@ -247,6 +247,7 @@ class World:
         self.handlings: collections.Counter[tuple[int, int, str]] = collections.Counter()
         self.problems: list[str] = []
         self.stormy = True
+        self.bulkless = False
         self.cleaned: set[tuple[int, int]] = set()
         for name in self.names:
             self.start(name)

@@ -21,8 +21,11 @@ from tests.kit.simworld import SETTINGS, World
 FAULTS = ("lane ended", "messages lost", "killed", "stopped", "cut", "slow", "no bulk lane")
 
 
-def scenario(seed: int) -> World:
-    """Steps begin at random moments while faults strike; then there is peace, and everything must end."""
+def scenario(seed: int, bulkless: bool = False) -> World:
+    """Steps begin at random moments while faults strike; then there is peace, and everything must end.
+
+    With `bulkless` there is never a bulk lane: what needs one ends even so, whatever becomes of control lanes.
+    """
     shared = seed % 3 == 1 and segments.supported()
     settings = dataclasses.replace(SETTINGS, shared_memory=shared, shared_limit=512)
     world = World(seed, random.Random(seed).choice((2, 3, 4)), settings, [0] if seed % 2 else [])
@@ -35,6 +38,10 @@ def scenario(seed: int) -> World:
     if world.stormy:  # every eighth seed is a peaceful one
         for _ in range(rng.randrange(1, 8)):
             world.loop.call_later(rng.random() * 5.0, _strike, world)
+    if bulkless:
+        world.bulkless, world.net.bulk = True, False
+        for _ in range(10):
+            world.loop.call_later(4.0 + rng.random(), _end_a_lane, world)  # after most asked for one
     world.loop.run(6.0)
     _peace(world)
     world.loop.run(3.0)
@@ -74,8 +81,8 @@ def _strike(world: World) -> None:
     kind = rng.choice(("lane", "lane", "lane", "lane", "lane", "kill", "stop", "cut", "slow", "bulk"))
     name = rng.choice(world.names)
     task = world.tasks[name]
-    if kind == "lane" and net.pairs():
-        net.end_lane(rng.choice(net.pairs()))
+    if kind == "lane":
+        _end_a_lane(world)
     elif kind == "kill" and task.alive:
         net.kill(task.host)
         world.loop.call_later(rng.choice((0.05, 0.5, 3.0)), _restart, world, name)
@@ -94,8 +101,14 @@ def _strike(world: World) -> None:
         world.loop.call_later(1.0, net.slow, name, 1.0)
 
 
+def _end_a_lane(world: World) -> None:
+    pairs = world.net.pairs()
+    if pairs:
+        world.net.end_lane(world.rng.choice(pairs))
+
+
 def _open_bulk(world: World) -> None:
-    world.net.bulk = True
+    world.net.bulk = not world.bulkless
 
 
 def _restart(world: World, name: str) -> None:
@@ -141,20 +154,35 @@ def _names_the_link(world: World, error: errors.OpError) -> None:
 def test_every_seed_keeps_the_invariants(
     request: pytest.FixtureRequest, tell: Callable[[Mapping[str, int]], None]
 ) -> None:
-    one = request.config.getoption("--seed")
-    seeds = [one] if one is not None else range(request.config.getoption("--seeds"))
-    counts: collections.Counter[str] = collections.Counter()
-    for seed in seeds:
-        try:
-            world = scenario(seed)
-        except BaseException as exc:
-            exc.args = (f"seed {seed}: {exc}",)
-            raise
-        counts.update(world.counts)
-        counts.update(world.net.counts)
+    seeds, counts = _run_seeds(request, False)
     tell(counts)
     assert counts["step done"] > 0
     if len(seeds) >= 20:
         missing = [fault for fault in (*FAULTS, "link lost", "push lost", "step failed") if not counts[fault]]
         assert not missing, f"these faults never happened: {missing}"
         assert (counts["by segment"] and counts["not mapped"]) or not segments.supported()
+
+
+@pytest.mark.timeout(900)
+def test_every_seed_without_bulk_lanes_keeps_the_invariants(
+    request: pytest.FixtureRequest, tell: Callable[[Mapping[str, int]], None]
+) -> None:
+    _, counts = _run_seeds(request, True)
+    tell(counts)
+    assert counts["step failed"] > 0 and counts["no bulk lane"] > 0
+
+
+def _run_seeds(request: pytest.FixtureRequest, bulkless: bool) -> tuple[Sequence[int], collections.Counter[str]]:
+    one = request.config.getoption("--seed")
+    count = request.config.getoption("--seeds")
+    seeds = [one] if one is not None else range(1 + count // 10 if bulkless else count)
+    counts: collections.Counter[str] = collections.Counter()
+    for seed in seeds:
+        try:
+            world = scenario(seed, bulkless)
+        except BaseException as exc:
+            exc.args = (f"seed {seed}: {exc}",)
+            raise
+        counts.update(world.counts)
+        counts.update(world.net.counts)
+    return seeds, counts
