@@ -276,7 +276,10 @@ class FIFOQueue:
                     dequeues.remove(taker)
                     dequeues.appendleft(taker)
         if self._closed and not enqueues:
-            while (attempt := _not_held(dequeues)) is not None:  # others learn of it when they are let go of
+            # Those that are held learn of it when they are let go of.
+            for attempt in [attempt for attempt in dequeues if not attempt.ctx.held]:
+                if attempt.ended:
+                    continue
                 dequeues.remove(attempt)
                 if attempt.up_to and attempt.elements:
                     self._end(attempt, calls, None)

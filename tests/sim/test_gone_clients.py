@@ -12,6 +12,7 @@ import pytest
 import dtfzmq as tf
 from dtfzmq.base import errors
 from dtfzmq.wire import frames
+from dtfzmq.wire.transport import BULK, CONTROL
 from tests.kit.simcluster import SimCluster, SimSession
 
 PS = "/job:ps/replica:0/task:0"
@@ -176,7 +177,8 @@ class SlowFeed:
         cluster.net.watchers.append(self._watch)
         cluster.net.bulk = False
         for end in cluster.net.pairs():
-            if {end.host.name, end.other.host.name} == {PS, WORKER} and end.events.kind:
+            bulk = getattr(end.events, "kind", CONTROL) == BULK
+            if bulk and end.other is not None and {end.host.name, end.other.host.name} == {PS, WORKER}:
                 cluster.net.end_lane(end)
         cluster.loop.run(0.1)
         cluster.net.slow(PS, 100.0)  # so that registering the step takes longer than to hear that a connection ended
