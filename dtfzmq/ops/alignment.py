@@ -47,7 +47,7 @@ op(
     "BroadcastableWeights", "weights: T, values: T2 -> output: T", shape=same, kernel=_checked,
     grad=lambda n, g: (g, None),
     samples=[
-        Sample(mat(2, 1), mat(2, 3)), Sample(np.float32(2), mat(2, 3)),
+        Sample(mat(2, 1), mat(2, 3)), Sample(np.float64(2), mat(2, 3)),
         Sample(mat(3), mat(2, 3), fails=errors.InvalidArgumentError),
     ],
 )  # fmt: skip

@@ -69,7 +69,7 @@ def image_gradients(image: Any) -> tuple[Tensor, Tensor]:
 def sobel_edges(image: Any) -> Tensor:
     """[batch, height, width, channels, 2]: the edges along height and width by Sobel's filters."""
     image = convert_to_tensor(image, name="image")
-    down = np.array([[-1, -2, -1], [0, 0, 0], [1, 2, 1]], image.dtype.base_dtype.np_dtype)
+    down = np.array([[-1, -2, -1], [0, 0, 0], [1, 2, 1]], float).astype(image.dtype.base_dtype.np_dtype)
     filters = _per_channel(np.stack([down, down.T], -1)[:, :, None, :], image)
     padded = raw.MirrorPad(image, np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32), mode="REFLECT")
     edges = depthwise_conv2d(padded, filters, [1, 1, 1, 1], "VALID")

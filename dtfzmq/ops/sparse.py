@@ -158,7 +158,9 @@ def sparse_add(a: Any, b: Any, threshold: Any = None, thresh: Any = None) -> Any
         if limit is None or not isinstance(limit, Tensor) and limit == 0:
             return total
         kind = total.dtype.base_dtype.real_dtype
-        return sparse_retain(total, raw.GreaterEqual(abs(total.values), convert_to_tensor(limit, dtype=kind)))
+        large = raw.GreaterEqual(abs(total.values), convert_to_tensor(limit, dtype=kind))
+        where = reshape(raw.Where(large), [-1])
+        return SparseTensor(gather(total.indices, where), chosen(total.values, where), total.dense_shape)
     sp, dense = (a, b) if both[0] else (b, a)
     dense = convert_to_tensor(dense, dtype=None if isinstance(dense, Tensor) else sp.dtype.base_dtype)
     return dense + raw.ScatterNd(sp.indices, sp.values, sp.dense_shape)
@@ -185,7 +187,7 @@ def sparse_retain(sp_input: Any, to_retain: Any) -> SparseTensor:
     keep.shape.assert_has_rank(1)
     keep.shape.assert_is_compatible_with(sp.values.shape)
     where = reshape(raw.Where(keep), [-1])
-    return SparseTensor(gather(sp.indices, where), chosen(sp.values, where), sp.dense_shape)
+    return SparseTensor(gather(sp.indices, where), gather(sp.values, where), sp.dense_shape)
 
 
 def sparse_slice(sp_input: Any, start: Any, size: Any, name: str | None = None) -> SparseTensor:
