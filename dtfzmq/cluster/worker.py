@@ -93,7 +93,7 @@ class Worker:
         found = session
 
         def work() -> Any:
-            local = isinstance(plain, list) and (not plain or type(plain[0]) is Node)
+            local = isinstance(plain, list) and bool(plain) and type(plain[0]) is Node
             nodes = plain
             if not local:
                 nodes = serial.nodes_from_wire(plain, arrays)

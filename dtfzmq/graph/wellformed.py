@@ -43,9 +43,12 @@ def check_graph(nodes: Iterable[Node]) -> None:
 
 
 def check_part(nodes: Sequence[Node], feeds: int, fetches: int) -> None:
-    """A part brings in no more than `feeds` values and takes out exactly `fetches`."""
+    """A part brings in exactly `feeds` values and takes out exactly `fetches`."""
     check_sources(nodes)
     _check_ends(nodes, feeds, fetches)
+    brought = len({node.attrs["index"] for node in nodes if node.op == "_Arg"})
+    if brought != feeds:
+        raise errors.InvalidArgumentError(None, None, f"A part of a graph brings {brought} values in and not {feeds}.")
     taken = sum(node.op == "_Retval" for node in nodes)
     if taken != fetches:
         raise errors.InvalidArgumentError(None, None, f"A part of a graph takes {taken} values out and not {fetches}.")
