@@ -77,8 +77,7 @@ class Run:
         self.error: errors.OpError | None = None
         self.results: list[Any] | None = None
         self._interpret = interpret if ctx.trace is None else interpret_traced
-        self._lock = threading.Lock()
-        self._active = True
+        self._lock, self._active = threading.Lock(), True
         self._arrived: list[tuple[Frame, int, Any, errors.OpError | None]] = []
         # What arrived and is not taken in yet; only the thread that executes the run looks.
         self._inbox: collections.deque[tuple[Frame, int, Any, errors.OpError | None]] = collections.deque()
@@ -96,6 +95,7 @@ class Run:
         self._flushed_s = 0.0
         self._busy_s = 0.0
         self._longest_s = 0.0
+        self._brief = plan.brief
 
     def start(self) -> None:
         """Begin; `done` may come before this returns."""
@@ -222,8 +222,7 @@ class Run:
             self._leave_baton()
 
     def _leave_baton(self) -> None:
-        caller = self.ctx.caller if self.plan.brief else None
-        (caller or self.ctx.runner).submit(self._run_off_baton)
+        ((self.ctx.caller if self._brief else None) or self.ctx.runner).submit(self._run_off_baton)
 
     def _anything_to_compute(self) -> bool:
         return bool(self._work or self._inbox or self._arrived) or self._cursor is not None
@@ -313,7 +312,7 @@ class Run:
     def _execute(self, frame: Frame, segment: int, chunk: int, at: int) -> None:
         plan, ctx, slots, run = frame.plan, self.ctx, frame.slots, self._interpret
         assert plan is not None
-        chunks = plan.chunks[segment]
+        chunks = plan.chunks[segment] if self._brief else plan.small_chunks(segment)
         for index in range(chunk, len(chunks)):
             if ctx.error is not None:
                 if self.error is None:

@@ -45,6 +45,8 @@ FETCH = 13  # slots[a] is fetch b, of a partial run
 SHORT_S = 300e-6
 # A plan that keeps a thread for longer does not run on its caller's, where Ctrl-C would have to wait for its kernels.
 BRIEF_S = 0.2
+# Of one that may take long so many kernels run between two looks at whether its step was cancelled.
+FEW = 4
 
 # What a `_Send` without input sends: only that it was reached counts.
 NOTHING = np.zeros((0,), np.float32)
@@ -139,6 +141,10 @@ class Plan:
     def brief(self) -> bool:
         """True if it may run on a thread on which Ctrl-C waits for its kernels."""
         return 0 <= self.longest_s < BRIEF_S
+
+    def small_chunks(self, segment: int) -> list[list[Instruction]]:
+        """A segment's instructions, a few at a time: between them it is seen that the step was cancelled."""
+        return [code[k : k + FEW] for code in self.chunks[segment] for k in range(0, len(code), FEW)]
 
     def call(self, args: Sequence[Any], frame: Any) -> list[Any]:
         """Run a plan in which nothing waits; its outputs in order. `frame` is where it stands."""

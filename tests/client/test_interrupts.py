@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import dtfzmq as tf
+from dtfzmq.runtime.plan import FEW
+from tests.kit.waiting import wait_for
 
 
 @pytest.mark.slow
@@ -79,3 +81,35 @@ def test_a_handler_that_runs_a_session_amid_a_run_is_told(remote: bool) -> None:
         assert session.run(one) == 1
     if server is not None:
         server.stop()
+
+
+@pytest.mark.slow
+def test_a_step_that_is_cancelled_begins_few_more_kernels() -> None:
+    began, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+    calls: list[int] = []
+
+    def kernel(x: np.ndarray) -> np.ndarray:
+        calls.append(1)
+        began.set()
+        go_on.wait(30)
+        return x
+
+    def run() -> None:
+        with pytest.raises(tf.errors.CancelledError):
+            session.run(y)
+        ended.set()
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        y = tf.random_uniform([])
+        for _ in range(40):
+            y = tf.py_func(kernel, [y], tf.float32)
+        worker = session._connection._handle.__self__.worker  # type: ignore[attr-defined]
+        running = threading.Thread(target=run)
+        running.start()
+        assert began.wait(30)
+        session.close()
+    go_on.set()
+    running.join(30)
+    assert ended.is_set()
+    wait_for(lambda: not worker.runner.busy, 30)
+    assert len(calls) <= FEW
