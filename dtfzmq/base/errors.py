@@ -225,8 +225,8 @@ def to_wire(error: OpError) -> dict[str, Any]:
     return {
         "code": error.error_code,
         "text": _cut(error.message),
-        "node": error.node,
-        "origin": error.origin,
+        "node": _cut(error.node),
+        "origin": _cut(error.origin),
         "derived": error.derived,
         "traceback": _cut(error.remote_traceback),
     }

@@ -83,7 +83,8 @@ class Pool:
         except RuntimeError:  # the system has no thread left
             with self._lock:
                 self._threads -= 1
-                if self._threads:  # one of those that there are will take it
+                # One of those that there are will take it; a pool that was closed meanwhile has dropped it.
+                if self._threads or self._closed:
                     return
                 self._work.remove(fn)
             raise
