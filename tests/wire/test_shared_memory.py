@@ -111,6 +111,14 @@ def test_where_a_segment_cannot_be_mapped_tensors_go_by_the_lane(
     server, client, link = pair
     client.call(link, CountMe())
     asked: list[int] = []
+    made: list[Segment] = []
+    whole = Segments.take
+
+    def noted(self: Segments, nbytes: int) -> Segment:
+        made.append(whole(self, nbytes))
+        return made[-1]
+
+    monkeypatch.setattr(Segments, "take", noted)
 
     def refused(self: Segments, pid: int, fd: int, inode: int, nbytes: int) -> Any:
         asked.append(nbytes)
@@ -123,6 +131,7 @@ def test_where_a_segment_cannot_be_mapped_tensors_go_by_the_lane(
     fed = np.arange(1 << 20)
     assert np.array_equal(client.call(link, Echo(1, [fed])).tensors[0], fed), "each end learns it for itself"
     assert asked == [3 << 20, fed.nbytes], "what failed is not tried again"
+    assert [segment.fd for segment in made] == [-1, -1], "chunks may still be sent out of them: none is written again"
     lines = [record for record in caplog.records if "by the lane" in record.message]
     assert len(lines) == 2 and str(refusal) in lines[0].message
     assert server.wait_for(lambda: lent(server) == 0 and not server.endpoint.links()[0].sending.all)
