@@ -12,11 +12,16 @@ import os
 import select
 from typing import Protocol
 
+from dtfzmq.base import clock
 from dtfzmq.wire.inproc import Hub
 
 _log = logging.getLogger("dtfzmq")
 
 NONE, SOME, MORE = 0, 1, 2
+
+# A source that met so many errors in a row is left alone for so long, then tried again.
+_ERRORS = 5
+_REST_S = 0.5
 
 
 class Source(Protocol):
@@ -33,6 +38,9 @@ class ZmqPoller:
         self._epoll = select.epoll()
         self._sources: dict[int, Source] = {}
         self._used: dict[Source, None] = {}
+        self._errors: dict[Source, int] = {}
+        #: Sources that are left alone: the descriptor, and until when.
+        self._resting: dict[Source, tuple[int, float]] = {}
         self.closed = False
         #: Who listens in this process, for the network.
         self.hub = Hub()
@@ -54,6 +62,8 @@ class ZmqPoller:
             with contextlib.suppress(OSError):
                 self._epoll.unregister(fd)
         self._used.pop(source, None)
+        self._errors.pop(source, None)
+        self._resting.pop(source, None)
 
     def touch(self, source: Source) -> None:
         """A socket was sent on: what came meanwhile would not be announced."""
@@ -62,13 +72,41 @@ class ZmqPoller:
     def _drained(self, source: Source) -> int:
         """`drain`, but an error is one source's: the others are looked at all the same, and so is the rest there."""
         try:
-            return source.drain()
+            state = source.drain()
         except Exception:
             _log.exception("what came on a socket met an error")
-            return MORE
+            self._errors[source] = self._errors.get(source, 0) + 1
+            if self._errors[source] < _ERRORS:
+                return MORE
+            self._rest(source)
+            return NONE
+        if self._errors:
+            self._errors.pop(source, None)
+        return state
+
+    def _rest(self, source: Source) -> None:
+        """What comes on a source is not looked at for a while: its errors would keep the loop busy."""
+        for fd, found in self._sources.items():
+            if found is source:
+                with contextlib.suppress(OSError):  # it rests already, and was sent on
+                    self._epoll.unregister(fd)
+                self._resting[source] = fd, clock.now() + _REST_S
+
+    def _wake_rested(self) -> float:
+        """Look again at sources that have rested; seconds until the next one has."""
+        now = clock.now()
+        for source, (fd, until) in list(self._resting.items()):
+            if until <= now:
+                del self._resting[source]
+                self._epoll.register(fd, select.EPOLLIN)
+                self._used[source] = None
+        return max(0.0, min((until - now for _, until in self._resting.values()), default=_REST_S))
 
     def poll(self, timeout: float | None) -> None:
         """See Poller."""
+        if self._resting:
+            wait = self._wake_rested()
+            timeout = wait if timeout is None else min(timeout, wait)
         used = self._used
         if used:
             self._used = {}
@@ -105,3 +143,4 @@ class ZmqPoller:
                 os.close(fd)
             self._sources.clear()
             self._used.clear()
+            self._resting.clear()

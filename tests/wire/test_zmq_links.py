@@ -687,3 +687,38 @@ def test_an_error_of_one_source_is_not_the_others(caplog: pytest.LogCaptureFixtu
     poller.poll(0.0)
     assert not troubled.results, "what else came there is looked at"
     poller.close()
+
+
+def test_a_source_whose_errors_do_not_end_is_left_alone_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Source:
+        def __init__(self) -> None:
+            self.looks, self.broken = 0, True
+
+        def drain(self) -> int:
+            self.looks += 1
+            if self.broken:
+                raise MemoryError
+            os.read(coming, 1)
+            return SOME
+
+    now = [100.0]
+    monkeypatch.setattr("dtfzmq.wire.zmqpoll.clock.now", lambda: now[0])
+    coming, going = os.pipe()
+    os.write(going, b"xy")
+    poller, source = ZmqPoller(), Source()
+    poller.add(coming, source)
+    for _ in range(50):
+        poller.poll(0.0)
+    assert source.looks == 5
+    now[0] += 1.0
+    for _ in range(50):
+        poller.poll(0.0)
+    assert source.looks == 6, "one try, and it is left alone again"
+    now[0] += 1.0
+    source.broken = False
+    poller.poll(0.0)
+    assert source.looks == 8, "all that came meanwhile is there"
+    poller.remove(coming, source)
+    poller.close()
+    os.close(coming)
+    os.close(going)
