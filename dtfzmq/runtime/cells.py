@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -23,6 +24,11 @@ from dtfzmq.runtime.resources import ResourceManager
 
 # How many names an error compares with its own.
 _COMPARED = 1000
+_MOST_NAMED = 3
+# What else may be wrong with a variable that is not as a graph says.
+_LEFT = "If another program left a variable of this name there, tf.Session.reset(target) clears all that are left."
+# What makes a name unique, which depends on the order in which graphs are built.
+_NUMBER = re.compile(r"_\d+(?=/|\Z)")
 
 
 class Busy(Exception):
@@ -94,7 +100,7 @@ class VariableCell:
                     None,
                     None,
                     "Assign requires shapes of both tensors to match. "
-                    f"lhs shape= {shape_text(self.shape)} rhs shape= {shape_text(shape)}",
+                    f"lhs shape= {shape_text(self.shape)} rhs shape= {shape_text(shape)}. {_LEFT}",
                 )
             if shape == () and value.dtype != object:
                 self._value = value[()]
@@ -220,9 +226,11 @@ class VariableCell:
         text = f"Attempting to use uninitialized value {self.name}"
         # no locks are taken here: this cell's is held, and a guess may be wrong
         there = [cell.name for cell in self._others() if cell._value is not None]
-        near = difflib.get_close_matches(self.name, there[:_COMPARED], 3, 0.8)
+        bare = _NUMBER.sub("", self.name)
+        near = [name for name in there if _NUMBER.sub("", name) == bare]
+        near = near or difflib.get_close_matches(self.name, there[:_COMPARED], _MOST_NAMED, 0.8)
         if near:
-            text += f". Variables of similar names have one: {', '.join(sorted(near))}"
+            text += f". Variables of similar names have one: {', '.join(sorted(near)[:_MOST_NAMED])}"
         return errors.FailedPreconditionError(None, None, text)
 
     def _mismatch(self, other: Any) -> errors.OpError:
@@ -230,7 +238,7 @@ class VariableCell:
             None,
             None,
             f"Variable '{self.name}' of shape {shape_text(self.shape or ())} cannot be updated with a value of shape "
-            f"{shape_text(np.shape(other))}; the shapes must match.",
+            f"{shape_text(np.shape(other))}; the shapes must match. {_LEFT}",
         )
 
 
@@ -273,7 +281,7 @@ def variable(
                 None,
                 None,
                 f"Output 0 of type {tf_name(cell.dtype)}_ref does not match declared output type "
-                f"{tf_name(dtype)}_ref for node {{{{node {node_name}}}}}",
+                f"{tf_name(dtype)}_ref for node {{{{node {node_name}}}}}. {_LEFT}",
             )
         return cell
 

@@ -117,7 +117,7 @@ def test_assign_checks_the_shape_unless_told_not_to() -> None:
     with pytest.raises(errors.InvalidArgumentError) as raised:
         v.assign(np.zeros(2, np.float32))
     expected = "Assign requires shapes of both tensors to match. lhs shape= [] rhs shape= [2]"
-    assert raised.value.message == expected
+    assert raised.value.message.startswith(expected)
     v.assign(np.zeros((2, 3), np.float32), validate_shape=False)
     assert v.read().shape == (2, 3)
 

@@ -286,3 +286,13 @@ def test_a_missing_value_is_reported_with_similar_names_that_have_one(session: t
         session.run(missing)
     text = "uninitialized value hidden/weights. Variables of similar names have one: hidden/weights_1"
     assert text in caught.value.message and "biases" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted"), [("v", "v_1"), ("v_12", "v_3"), ("net_1/w", "net/w"), ("net/w", "net_2/w_1")]
+)
+def test_names_that_differ_by_the_order_of_building_are_similar(session: tf.Session, there: str, wanted: str) -> None:
+    other, missing = tf.Variable(1.0, name=there), tf.Variable(1.0, name=wanted)
+    session.run(other.initializer)
+    with pytest.raises(tf.errors.FailedPreconditionError, match=f"value {wanted}. Variables .* have one: {there}\n"):
+        session.run(missing)
