@@ -50,9 +50,9 @@ def test_a_text_that_is_too_long_to_travel_is_cut_in_the_middle() -> None:
     back = errors.from_wire(errors.to_wire(error))
     assert back.message.startswith("begin") and back.message.endswith("end")
     assert len(back.message) < 70_000 and "29934472 characters" in back.message
-    error = errors.make(errors.UNKNOWN, "t", origin="o" * 30_000_000)
-    error.node = "n" * 30_000_000
-    back = errors.from_wire(errors.to_wire(error))
+    placed = errors.make(errors.UNKNOWN, "t", origin="o" * 30_000_000)
+    placed.node = "n" * 30_000_000
+    back = errors.from_wire(errors.to_wire(placed))
     assert len(back.node) < 70_000 and len(back.origin) < 70_000
     short = errors.UnknownError(None, None, "y" * 65_536)
     assert errors.from_wire(errors.to_wire(short)).message == short.message

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import copy
 import gc
 import logging
 import threading
@@ -15,11 +14,22 @@ import numpy as np
 import pytest
 
 import dtfzmq as tf
+from dtfzmq.client.connection import Answer
+from dtfzmq.wire import messages
 from tests.kit.waiting import wait_for
 
 
 def unique(stem):
     return f"{stem}_{uuid.uuid4().hex[:8]}"
+
+
+def steps_under_way(sess):
+    """Steps of the session that run at its master."""
+    answer = Answer()
+    with sess._loop.held():
+        sess._connection.ask(messages.Status(), answer)
+    report = sess._loop.wait(answer, 10).report
+    return sum(found["running"] for found in report["sessions"] if found["handle"] == sess._handle)
 
 
 def test_values_come_back_as_tf1_gives_them(session):
@@ -280,7 +290,7 @@ def test_close_cancels_running_steps(session):
     sess.run(tf.constant(1))
     for thread in threads:
         thread.start()
-    wait_for(lambda: next(copy.copy(sess._runs)) > 3, what="both runs under way")
+    wait_for(lambda: steps_under_way(sess) == 2, what="both runs under way")
     began = time.monotonic()
     sess.close()
     for thread in threads:

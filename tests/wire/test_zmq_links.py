@@ -635,6 +635,7 @@ def test_attempts_that_cannot_begin_leave_no_socket(client: Client, monkeypatch:
         assert "cannot connect to tcp://no number:1: Invalid argument" in link.reason()
 
 
+@pytest.mark.slow
 def test_many_small_tensors_of_one_message_are_not_one_large_frame(client: Client, server: Client) -> None:
     link = client.link(server.endpoint.me.address)
     count = 2 * PATIENT.max_frame // (60 * 1024)
