@@ -9,6 +9,7 @@ from dtfzmq.contrib.variables import model_variable
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.scopes import add_to_collections, get_collection
 from dtfzmq.variables.partitions import PartitionedVariable
+from dtfzmq.variables.scope import making
 
 # outputs' names in collections, by tensor
 _ALIASES = "__output_aliases"
@@ -37,8 +38,9 @@ def add_variable(variable: Any, collections: Any, name: str) -> None:
     keys = [chosen] if isinstance(chosen, str) else list(chosen)
     for part in variable if isinstance(variable, PartitionedVariable) else [variable]:
         for key in keys:
-            if all(part is not other for other in get_collection(key)):
-                add_to_collections([key], part)
+            with making():
+                if all(part is not other for other in get_collection(key)):
+                    add_to_collections([key], part)
 
 
 def title(scope: Any) -> str:

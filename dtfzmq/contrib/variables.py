@@ -15,7 +15,7 @@ from dtfzmq.graph.keys import GraphKeys
 from dtfzmq.graph.scopes import add_to_collection, device, get_collection
 from dtfzmq.ops.constants import placeholder
 from dtfzmq.ops.grouping import group
-from dtfzmq.variables.scope import VariableScope, get_variable, get_variable_scope
+from dtfzmq.variables.scope import VariableScope, get_variable, get_variable_scope, making
 from dtfzmq.variables.variable import Variable
 
 
@@ -69,8 +69,9 @@ def local_variable(
 
 def add_model_variable(var: Any) -> None:
     """Put a variable into MODEL_VARIABLES, once."""
-    if all(var is not other for other in get_collection(GraphKeys.MODEL_VARIABLES)):
-        add_to_collection(GraphKeys.MODEL_VARIABLES, var)
+    with making():
+        if all(var is not other for other in get_collection(GraphKeys.MODEL_VARIABLES)):
+            add_to_collection(GraphKeys.MODEL_VARIABLES, var)
 
 
 def get_variables(

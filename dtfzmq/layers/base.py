@@ -22,7 +22,7 @@ from dtfzmq.layers.naming import initializer as named_initializer
 from dtfzmq.ops import array, nest
 from dtfzmq.ops.cast import cast
 from dtfzmq.variables.partitions import PartitionedVariable
-from dtfzmq.variables.scope import VariableScope, get_variable, variable_scope
+from dtfzmq.variables.scope import VariableScope, get_variable, making, variable_scope
 from dtfzmq.variables.variable import Variable
 
 _NAMES = "__layer_names"
@@ -82,13 +82,12 @@ def snake_case(name: str) -> str:
 
 
 def _unique_name(base: str) -> str:
-    graph = get_default_graph()
-    counts: list[dict[str, int]] = get_collection_ref(_NAMES)
-    if not counts:
-        graph.add_to_collection(_NAMES, {})
-        counts = get_collection_ref(_NAMES)
-    counts[0][base] = counts[0].get(base, 0) + 1
-    return f"{base}_{counts[0][base]}"
+    with making():
+        counts: list[dict[str, int]] = get_collection_ref(_NAMES)
+        if not counts:
+            counts.append({})
+        number = counts[0][base] = counts[0].get(base, 0) + 1
+    return f"{base}_{number}"
 
 
 class Layer:
@@ -306,14 +305,15 @@ class Layer:
         return self(inputs, *args, **kwargs)
 
     def _set_scope(self, scope: Any) -> None:
-        if self._scope is not None:
-            return
-        if self._reuse:
-            with variable_scope(self._base_name if scope is None else scope) as captured:
-                self._scope = captured
-        else:
-            with variable_scope(scope, default_name=self._base_name) as captured:
-                self._scope = captured
+        with making():
+            if self._scope is not None:
+                return
+            if self._reuse:
+                with variable_scope(self._base_name if scope is None else scope) as captured:
+                    self._scope = captured
+            else:
+                with variable_scope(scope, default_name=self._base_name) as captured:
+                    self._scope = captured
 
     def _check(self, inputs: Any) -> None:
         if self.input_spec is None:
@@ -327,13 +327,14 @@ class Layer:
                 spec.check(position, self.name, tensor)
 
     def _maybe_build(self, inputs: Any) -> None:
-        if self.built:
-            return
-        flat = nest.flatten(inputs)
-        if self._dtype is None and flat and hasattr(flat[0], "dtype"):
-            self._dtype = flat[0].dtype.base_dtype
-        self.build(nest.map_structure(_shape_of, inputs))
-        self.built = True
+        with making():
+            if self.built:
+                return
+            flat = nest.flatten(inputs)
+            if self._dtype is None and flat and hasattr(flat[0], "dtype"):
+                self._dtype = flat[0].dtype.base_dtype
+            self.build(nest.map_structure(_shape_of, inputs))
+            self.built = True
 
     def _regularize_activity(self, outputs: Any, inputs: Any) -> None:
         for output in nest.flatten(outputs):
@@ -373,6 +374,7 @@ def _add_new(key: str, values: list[Any]) -> None:
     """Add what is not in the collection yet (compared by identity)."""
     if not values:
         return
-    kept = get_collection_ref(key)
-    there = {id(v) for v in kept}
-    kept.extend(v for v in values if id(v) not in there)
+    with making():
+        kept = get_collection_ref(key)
+        there = {id(v) for v in kept}
+        kept.extend(v for v in values if id(v) not in there)

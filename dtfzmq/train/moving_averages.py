@@ -23,7 +23,7 @@ from dtfzmq.ops.cast import cast
 from dtfzmq.train import slots
 from dtfzmq.variables.initializers import Zeros
 from dtfzmq.variables.listing import global_variables, moving_average_variables, trainable_variables
-from dtfzmq.variables.scope import get_variable, variable_scope
+from dtfzmq.variables.scope import get_variable, making, variable_scope
 from dtfzmq.variables.variable import Variable
 
 
@@ -82,22 +82,23 @@ class ExponentialMovingAverage:
         """
         chosen = trainable_variables() if var_list is None else list(var_list)
         corrected = set()
-        for var in chosen:
-            if not var.dtype.base_dtype.is_floating:
-                raise TypeError(f"The variables must be half, float, or double: {var.name}")
-            if var in self._averages:
-                raise ValueError(f"Moving average already computed for: {var.name}")
-            with init_scope():
-                if isinstance(var, Variable):
-                    average = slots.create_slot(var, var.initialized_value(), self._name)
-                    averaged = get_collection_ref(GraphKeys.MOVING_AVERAGE_VARIABLES)
-                    if var not in averaged:
-                        add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, var)
-                else:
-                    average = slots.create_zeros_slot(var, self._name, colocate_with_primary=False)
-                    if self._zero_debias:
-                        corrected.add(average)
-            self._averages[var] = average
+        with making():
+            for var in chosen:
+                if not var.dtype.base_dtype.is_floating:
+                    raise TypeError(f"The variables must be half, float, or double: {var.name}")
+                if var in self._averages:
+                    raise ValueError(f"Moving average already computed for: {var.name}")
+                with init_scope():
+                    if isinstance(var, Variable):
+                        average = slots.create_slot(var, var.initialized_value(), self._name)
+                        averaged = get_collection_ref(GraphKeys.MOVING_AVERAGE_VARIABLES)
+                        if var not in averaged:
+                            add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, var)
+                    else:
+                        average = slots.create_zeros_slot(var, self._name, colocate_with_primary=False)
+                        if self._zero_debias:
+                            corrected.add(average)
+                self._averages[var] = average
         with name_scope(self._name) as scope:
             decay = convert_to_tensor(self._decay, name="decay")
             if self._num_updates is not None:

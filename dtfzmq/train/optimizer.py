@@ -32,7 +32,7 @@ from dtfzmq.ops import gradients as gradients_ops
 from dtfzmq.ops.cast import cast
 from dtfzmq.train import slots
 from dtfzmq.variables.partitions import PartitionedVariable
-from dtfzmq.variables.scope import make_variable
+from dtfzmq.variables.scope import make_variable, making
 from dtfzmq.variables.variable import Variable
 
 GradAndVar = tuple[Any, Any]
@@ -174,7 +174,7 @@ class Optimizer:
         trained = [v for g, v in pairs if g is not None]
         if not trained:
             raise ValueError(f"No gradients provided for any variable: {[str(v) for _, v in pairs]}.")
-        with init_scope():
+        with init_scope(), making():
             self._create_slots(trained)
         with name_scope(name, self._name) as scope:
             self._prepare()

@@ -9,7 +9,7 @@ from dtfzmq.graph.graph import Graph, Tensor, get_default_graph
 from dtfzmq.graph.keys import GraphKeys
 from dtfzmq.graph.scopes import name_scope
 from dtfzmq.variables.initializers import Zeros
-from dtfzmq.variables.scope import get_variable
+from dtfzmq.variables.scope import get_variable, making
 from dtfzmq.variables.variable import Variable
 
 
@@ -56,9 +56,9 @@ def assert_global_step(global_step_tensor: Any) -> None:
 def create_global_step(graph: Graph | None = None) -> Variable:
     """A new int64 variable 'global_step', zero at first. Raises ValueError if the graph has one."""
     owner = get_default_graph() if graph is None else graph
-    if get_global_step(owner) is not None:
-        raise ValueError('"global_step" already exists.')
-    with owner.as_default(), name_scope(None):
+    with making(owner), owner.as_default(), name_scope(None):
+        if get_global_step(owner) is not None:
+            raise ValueError('"global_step" already exists.')
         made: Variable = get_variable(
             GraphKeys.GLOBAL_STEP,
             shape=[],
@@ -73,5 +73,6 @@ def create_global_step(graph: Graph | None = None) -> Variable:
 def get_or_create_global_step(graph: Graph | None = None) -> Any:
     """The global step of the graph, made if it has none."""
     owner = get_default_graph() if graph is None else graph
-    found = get_global_step(owner)
-    return create_global_step(owner) if found is None else found
+    with making(owner):
+        found = get_global_step(owner)
+        return create_global_step(owner) if found is None else found

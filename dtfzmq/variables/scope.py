@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -182,16 +182,18 @@ _STORE_KEY = ("__variable_store",)
 
 def _store(graph: Graph | None = None) -> VariableStore:
     owner = get_default_graph() if graph is None else graph
-    found = owner.get_collection(_STORE_KEY)
+    found = owner.get_collection_ref(_STORE_KEY)
     if not found:
-        with owner._lock:
-            if not owner.get_collection(_STORE_KEY):
-                owner.add_to_collection(_STORE_KEY, VariableStore())
-        found = owner.get_collection(_STORE_KEY)
-    store: VariableStore = found[0]
+        found.append(VariableStore())
+    store: VariableStore = found[0]  # of threads that came at once, the first one's for all
     if store.scopes.current is None:
         store.scopes.current = VariableScope(False)
     return store
+
+
+def making(graph: Graph | None = None) -> AbstractContextManager[Any]:
+    """Held while variables are looked up and made, so that threads find one another's. Re-entrant."""
+    return _store(graph).lock
 
 
 def get_variable_scope() -> VariableScope:
@@ -420,13 +422,13 @@ def variable_op_scope(
 
 @contextmanager
 def variable_creator_scope(creator: Callable[..., Any]) -> Iterator[None]:
-    """Inside, `get_variable` makes variables by `creator(next_creator, **settings)`."""
-    store = _store()
-    store.creators.append(creator)
+    """Inside, this thread's `get_variable` makes variables by `creator(next_creator, **settings)`."""
+    creators = _store().scopes.creators
+    creators.append(creator)
     try:
         yield
     finally:
-        store.creators.remove(creator)
+        creators.pop()
 
 
 def no_regularizer(_: Any) -> None:
@@ -436,6 +438,6 @@ def no_regularizer(_: Any) -> None:
 def make_variable(initial_value: Any, **settings: Any) -> Any:
     """A variable through the creators in force, for code that does not go by names."""
     make: Callable[..., Any] = default_variable_creator
-    for creator in _store().creators:
+    for creator in _store().scopes.creators:
         make = functools.partial(creator, make)
     return make(initial_value=initial_value, **settings)

@@ -38,13 +38,14 @@ def default_variable_creator(initial_value: Any, **settings: Any) -> Variable:
 
 
 class OpenScopes(threading.local):
-    """Each thread's own: the variable scope in force, and how often each scope name was opened.
+    """Each thread's own: the variable scope and creators in force, and how often each scope name was opened.
 
     `current` is a `VariableScope`; the module of scopes sets it, also the first time.
     """
 
     def __init__(self) -> None:
         self.current: Any = None
+        self.creators: list[Callable[..., Any]] = []
         self.counts: dict[str, int] = {}
         # scopes in the order in which they were opened, without those inside of closed ones
         self._opened: list[str] = []
@@ -73,13 +74,17 @@ class OpenScopes(threading.local):
 
 
 class VariableStore:
-    """Variables of one graph by full name, and the scopes in force in each thread."""
+    """Variables of one graph by full name, and the scopes in force in each thread.
+
+    `lock` is held from the look-up of a name to its entry, also by others that look up and make variables. It is
+    re-entrant, since initializers and getters may make variables, and taken before a graph's own lock, never after.
+    """
 
     def __init__(self) -> None:
         self.vars: dict[str, Variable] = {}
         self.partitioned: dict[str, partitions.PartitionedVariable] = {}
         self.scopes = OpenScopes()
-        self.creators: list[Callable[..., Any]] = []
+        self.lock = threading.RLock()
 
     def get_variable(
         self,
@@ -136,14 +141,15 @@ class VariableStore:
         }
         if partitioner is not None and not callable(partitioner):
             raise ValueError(f"Partitioner must be callable, but received: {partitioner}")
-        if (partitioner is not None and not scalar) or (reuse is True and name in self.partitioned):
-            return self._get_partitioned(name, shape, dtype, initializer, regularizer, reuse, partitioner, rest)
-        if f"{name}/part_0" in self.vars:
-            raise ValueError(
-                "No partitioner was provided, but a partitioned version of the variable was found: "
-                f"{name}/part_0. Perhaps a variable of the same name was already created with partitioning?"
-            )
-        return self._get_single(name, shape, dtype, initializer, regularizer, reuse, None, rest)
+        with self.lock:
+            if (partitioner is not None and not scalar) or (reuse is True and name in self.partitioned):
+                return self._get_partitioned(name, shape, dtype, initializer, regularizer, reuse, partitioner, rest)
+            if f"{name}/part_0" in self.vars:
+                raise ValueError(
+                    "No partitioner was provided, but a partitioned version of the variable was found: "
+                    f"{name}/part_0. Perhaps a variable of the same name was already created with partitioning?"
+                )
+            return self._get_single(name, shape, dtype, initializer, regularizer, reuse, None, rest)
 
     def _found(self, name: str, found: Any, shape: Any, dtype: Any, reuse: bool | ReuseMode | None) -> Any:
         if reuse is False:
@@ -205,7 +211,7 @@ class VariableStore:
                     f"Shape of a new variable ({name}) must be fully defined, but instead was {static}."
                 )
         make: Callable[..., Any] = default_variable_creator
-        for creator in self.creators:
+        for creator in self.scopes.creators:
             make = functools.partial(creator, make)
         variable: Variable = make(
             initial_value=first, name=name, dtype=None if from_value else wanted.base_dtype, **rest

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dtfzmq.graph.keys import GraphKeys
-from dtfzmq.variables.scope import VariableScope, variable_scope
+from dtfzmq.variables.scope import VariableScope, making, variable_scope
 
 
 class Template:
@@ -35,18 +35,18 @@ class Template:
         return variable_scope(self._unique_name, default_name=self._name, custom_getter=self._custom_getter)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._scope is None:
-            with self._opened() as scope:
-                self._scope = scope
-                return self._first(*args, **kwargs)
         if not self._called:
-            with variable_scope(self._scope):
-                return self._first(*args, **kwargs)
+            with making():
+                if not self._called:
+                    return self._first(*args, **kwargs)
         with variable_scope(self._scope, reuse=True):
             return self._func(*args, **kwargs)
 
     def _first(self, *args: Any, **kwargs: Any) -> Any:
-        result = self._func(*args, **kwargs)
+        with self._opened() if self._scope is None else variable_scope(self._scope) as scope:
+            if self._scope is None:
+                self._scope = scope
+            result = self._func(*args, **kwargs)
         self._called = True
         return result
 

@@ -14,6 +14,7 @@ from dtfzmq.base import dtypes
 from dtfzmq.graph.func_graph import FuncGraph
 from dtfzmq.graph.graph import Graph, get_default_graph, reset_default_graph
 from dtfzmq.graph.tensor import Operation, Tensor
+from tests.kit.rival import Rival
 
 
 def make(graph: Graph, name: str = "op", *inputs: Tensor, outputs: int = 1) -> Operation:
@@ -240,6 +241,38 @@ def test_scopes_are_each_thread_s_own(graph: Graph) -> None:
 
 
 @pytest.mark.slow
+class Meddled(dict[Any, Any]):
+    """A dict in whose look-ups a rival comes."""
+
+    rival: Rival
+
+    def get(self, *args: Any) -> Any:
+        found = super().get(*args)
+        self.rival.come()
+        return found
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_a_name_that_two_threads_ask_for_at_once_goes_to_one(create: bool, graph: Graph) -> None:
+    def name() -> str:
+        return make(graph, "a").name if create else graph.unique_name("a")
+
+    rival = Rival(name)
+    graph._lock = rival.watched(graph._lock)
+    graph._names_in_use = Meddled()
+    graph._names_in_use.rival = rival
+    assert {name(), rival.result()} == {"a", "a_1"}
+
+
+def test_operations_of_two_threads_are_numbered_one_by_one(graph: Graph) -> None:
+    rival = Rival(lambda: make(graph, "b"))
+    graph._lock = rival.watched(graph._lock)
+    with graph.device(lambda op: rival.come()):
+        ours = make(graph, "a")
+    assert {ours._id, rival.result()._id} == {0, 1}
+    assert [op._id for op in graph.get_operations()] == [0, 1]
+
+
 def test_threads_that_build_and_run_one_graph(graph: Graph) -> None:
     wrong: list[Any] = []
 
