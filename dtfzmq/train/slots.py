@@ -16,15 +16,11 @@ from dtfzmq.variables.variable import Variable
 
 
 def _make(primary: Any, value: Any, validate_shape: bool, shape: TensorShape | None, dtype: Any) -> Variable:
-    scope = get_variable_scope()
-    partitioner = scope.partitioner
-    scope.set_partitioner(None)
-    try:
-        slot: Variable = get_variable(
-            "", initializer=value, trainable=False, shape=shape, dtype=dtype, validate_shape=validate_shape
-        )
-    finally:
-        scope.set_partitioner(partitioner)
+    """The slot, in the scope that was opened for it alone."""
+    get_variable_scope().set_partitioner(None)
+    slot: Variable = get_variable(
+        "", initializer=value, trainable=False, shape=shape, dtype=dtype, validate_shape=validate_shape
+    )
     info = primary._get_save_slice_info() if isinstance(primary, Variable) else None
     if info is not None:
         # the slot of one part of a partitioned variable is the same part of a partitioned slot

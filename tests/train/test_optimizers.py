@@ -13,6 +13,7 @@ import pytest
 
 import dtfzmq as tf
 from dtfzmq.base import threads
+from dtfzmq.train import slots
 from tests.kit.servers import start
 
 RECORD = json.loads((Path(__file__).parent / "data" / "trajectories.json").read_text())
@@ -238,6 +239,21 @@ def test_partitioned_variables_are_trained_by_part() -> None:
         session.run(tf.global_variables_initializer())
         session.run(train)
         assert session.run(tf.convert_to_tensor(whole)).tolist() == [0.0] * 5
+
+
+def test_slots_are_whole_in_a_scope_that_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    w = tf.get_variable("w", [4])
+    optimizer = tf.train.MomentumOptimizer(0.5, 0.9)
+    partitioner = tf.fixed_size_partitioner(2)
+    with tf.variable_scope("s", partitioner=partitioner) as scope:
+        with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+            patch.setattr(slots, "Zeros", lambda: lambda shape, **_: 1 // 0)
+            optimizer.minimize(tf.reduce_sum(w * w))
+        assert scope.partitioner is partitioner
+        optimizer.minimize(tf.reduce_sum(w * w))
+        slot = optimizer.get_slot(w, "momentum")
+        assert isinstance(slot, tf.Variable) and slot.get_shape().as_list() == [4]
+        assert scope.partitioner is partitioner and len(tf.get_variable("v", [4])) == 2
 
 
 def test_concurrent_updates_are_exact() -> None:
