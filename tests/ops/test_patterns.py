@@ -122,7 +122,12 @@ def test_patterns_may_be_long(engine):
 def test_a_nest_is_looked_at_once(monkeypatch):
     """Else the time to compile a pattern grows with the square of its depth."""
     looked, real = [], backtracking._characters
-    monkeypatch.setattr(backtracking, "_characters", lambda op, value: looked.append(op) or real(op, value))
+
+    def look(op, value):
+        looked.append(op)
+        return real(op, value)
+
+    monkeypatch.setattr(backtracking, "_characters", look)
     pattern, depth = "a", 40
     for _ in range(depth):
         pattern = f"(?:{pattern}|bc)?"
