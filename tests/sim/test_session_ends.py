@@ -45,7 +45,7 @@ def test_a_step_that_is_planned_when_its_session_closes_is_registered_nowhere(cl
         assert not server.leftovers()
 
 
-@pytest.mark.parametrize("how", ["killed", "given up"])
+@pytest.mark.parametrize("how", ["killed", "given up", "its server stopped"])
 def test_a_session_that_nobody_waits_for_is_not_kept(cluster: SimCluster, how: str) -> None:
     graph = tf.Graph()
     with graph.as_default(), tf.device(WORKER):
@@ -60,6 +60,8 @@ def test_a_session_that_nobody_waits_for_is_not_kept(cluster: SimCluster, how: s
     assert len(decoding) == 1 and not master.sessions
     if how == "killed":
         cluster.net.kill(session.host)
+    elif how == "its server stopped":
+        master.stop(lambda: None)
     else:
         for link in session.endpoint.links():
             for call in list(link.calls.values()):
