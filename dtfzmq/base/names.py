@@ -12,6 +12,7 @@ import re
 from typing import Any, NamedTuple
 
 _JOB = re.compile(r"[A-Za-z_][A-Za-z0-9_\-.]*\Z")
+
 _TYPES = {"CPU", "GPU"}
 
 
@@ -65,6 +66,11 @@ def _bad(text: str) -> ValueError:
     )
 
 
+def is_job(text: str) -> bool:
+    """Whether a device can name a job so: letters, digits, '_', '-' and '.', of which a letter or '_' comes first."""
+    return _JOB.match(text) is not None
+
+
 @functools.lru_cache(maxsize=4096)
 def parse_device(text: str) -> Device:
     """Parse a device text. Raises ValueError for one that is malformed. Cached; any thread."""
@@ -79,7 +85,7 @@ def parse_device(text: str) -> Device:
         key, _, value = part.partition(":")
         lower = key.lower()
         if lower == "job":
-            if not _JOB.match(value):
+            if not is_job(value):
                 raise _bad(text)
             job = value
         elif lower in ("replica", "task"):

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Union
 
+from dtfzmq.base import names
 from dtfzmq.cluster.record import Record
 
 
@@ -221,6 +222,10 @@ def _job_name(job: Any) -> str:
         job = job.decode("utf-8")
     if not isinstance(job, str) or not job:
         raise TypeError(f"A job name must be a non-empty string, not {job!r}.")
+    if not names.is_job(job):
+        raise ValueError(
+            f"No device can name a job {job!r}. Begin with a letter or '_', and use letters, digits, '_', '-' and '.'."
+        )
     return job
 
 

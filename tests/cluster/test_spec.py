@@ -52,6 +52,13 @@ def test_what_is_no_cluster_is_a_type_error(bad):
         ClusterSpec(bad)
 
 
+@pytest.mark.parametrize("job", ["a/b", "9a", "a b", "a:b", "ünïcode", "作业", "-a", "a\n"])
+def test_a_job_that_no_device_can_name_is_refused(job):
+    with pytest.raises(ValueError, match="No device can name a job"):
+        ClusterSpec({job: ["localhost:2222"]})
+    assert ClusterSpec({"_a-b.c9": ["localhost:2222"]}).jobs == ["_a-b.c9"]
+
+
 def test_empty_spec_is_false_and_equality_is_by_content():
     assert not ClusterSpec({})
     assert ClusterSpec(DENSE) != ClusterSpec({"ps": ["h:1"]})
