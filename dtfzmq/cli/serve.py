@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import re
+import signal
 import sys
 from typing import Any
 
@@ -64,6 +65,8 @@ def serve(arguments: argparse.Namespace) -> int:
             write_whole(arguments.port_file, server.target.split("://", 1)[1] + "\n")
         print(f"{server.task} ready at {server.target} (pid {os.getpid()})", flush=True)
         server.join()
+        # Whoever ends a group of processes may tell this one twice: it ends already, and all is well.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     finally:
         server.stop()
     return 0

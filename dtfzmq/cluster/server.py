@@ -187,7 +187,7 @@ class Server:
         """
         with self._ending_on_sigterm():
             self._stopped.wait()
-        self.stop()
+            self.stop()
 
     @contextlib.contextmanager
     def _ending_on_sigterm(self) -> Iterator[None]:

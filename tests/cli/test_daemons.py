@@ -58,6 +58,19 @@ def test_a_daemon_ends_on_a_signal_and_leaves_its_port(
     assert can_bind(cluster.address("ps"))
 
 
+def test_a_daemon_that_is_told_to_end_again_and_again_ends_well(processes: Processes) -> None:
+    cluster = processes({"ps": 1})
+    task = cluster.start("ps")
+
+    def told() -> bool:
+        if task.process.poll() is None:
+            task.send(signal.SIGTERM)
+        return task.process.poll() is not None
+
+    wait_for(told, 20, "the daemon's end")
+    assert task.wait() == 0, task.output()
+
+
 def test_shutdown_ends_a_daemon_with_code_0_and_leaves_its_port(processes: Processes) -> None:
     cluster = processes({"ps": 1, "worker": 1})
     cluster.start_all()
