@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import socket
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -30,6 +33,26 @@ from dtfzmq.wire.zmqsocket import (
 
 # What the end of an attempt tells of who is there: nothing, that it is nobody, or how somebody is.
 _OURS, _NOBODY, _THEIRS = 1, 2, 3
+
+# What a system says to an attempt that it could send on its way, or that its target refused.
+_ON_ITS_WAY = {0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.ECONNREFUSED}
+
+
+def why_failed(number: str, port: int) -> str:
+    """Why an attempt that failed at once did: REFUSED, or what keeps this host from reaching the number.
+
+    libzmq tells the two by the same event, so the system is asked once more. Never blocks.
+    """
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(
+            number, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+        )[0]
+        with socket.socket(family, kind) as probe:
+            probe.setblocking(False)
+            code = probe.connect_ex(address)
+    except OSError as error:
+        return f"no connection can be made: {error.strerror}"
+    return REFUSED if code in _ON_ITS_WAY else f"it cannot be reached from here: {os.strerror(code)}"
 
 
 class Owner(Protocol):
@@ -76,7 +99,10 @@ class _Dealer(Watched):
         elif event == zmq.EVENT_DISCONNECTED:
             self._lane.failed("the connection ended", self.ready)
         elif event == zmq.EVENT_CLOSED:
-            self._lane.failed("the connection ended" if self.connected else self._lane.unanswered(), self.ready)
+            if self.connected:
+                self._lane.failed("the connection ended", self.ready)
+            else:
+                self._lane.fruitless()
         elif event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
             self._lane.failed(self._lane.unanswered() if self._lane.waited() else FAILED[event], self.ready)
         elif event in FAILED:
@@ -104,6 +130,7 @@ class DealerLane(ZmqLane):
         self.events: LaneEvents | None = events
         self._numbers: list[str] = []
         self._port = 0
+        self._number = ""
         self._dealer: _Dealer | None = None
         self._began = 0.0
         self._why = ""
@@ -139,7 +166,7 @@ class DealerLane(ZmqLane):
     def _next(self) -> None:
         if self.events is None:
             return
-        number = self._numbers.pop(0)
+        number = self._number = self._numbers.pop(0)
         settings = self._transport.settings
         self._began = self._loop.now()
         try:
@@ -154,10 +181,16 @@ class DealerLane(ZmqLane):
         if self._dealer is dealer:
             self.failed(self.unanswered(), False)
 
+    def fruitless(self) -> None:
+        """No connection came about: libzmq tells only that."""
+        if self.waited():
+            self.failed(self.unanswered(), False)
+        else:
+            reason = why_failed(self._number, self._port)
+            self.failed(reason, False, _NOBODY if reason == REFUSED else _OURS)
+
     def unanswered(self) -> str:
-        """Why a connection did not come about: libzmq tells only that."""
-        if not self.waited():
-            return REFUSED
+        """What an attempt says that took the time that it may take."""
         seconds = self._loop.now() - self._began
         if self._dealer is not None and self._dealer.connected:
             return f"it accepted the connection and said nothing for {seconds:.1f} s"
@@ -177,8 +210,6 @@ class DealerLane(ZmqLane):
     def failed(self, reason: str, was_open: bool, worth: int = _THEIRS) -> None:
         """The attempt or the connection ended. Of several numbers, the one that tells most says why."""
         self._drop(0)
-        if reason == REFUSED:
-            worth = _NOBODY
         if was_open or worth > self._worth:
             self._why, self._worth = reason, worth
         if self._numbers and not was_open:

@@ -625,6 +625,48 @@ def test_of_several_numbers_the_most_telling_one_says_why(
     assert "refused" not in raised.value.message and "lost" not in raised.value.message
 
 
+# No TCP connection to everybody has a route, on any host.
+NOWHERE = "255.255.255.255"
+
+
+def test_an_address_without_a_route_is_not_one_where_nobody_listens(client: Client) -> None:
+    link = client.link(f"{NOWHERE}:9")
+    assert client.wait_for(lambda: link._diallers[0]._next > 5)
+    with client.loop.held():
+        assert link._diallers[0].refused == 0 and not link.unattended
+        assert f"{NOWHERE}:9: it cannot be reached from here: Network is unreachable" in link.reason()
+
+
+def test_a_refusal_of_one_number_tells_more_than_another_without_a_route(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    monkeypatch.setattr("dtfzmq.wire.addresses.quick", lambda host: host.split("-"))
+    links = [client.link(f"{host}:{port}") for host in (f"{NOWHERE}-127.0.0.1", f"127.0.0.1-{NOWHERE}")]
+    assert client.wait_for(lambda: all(link.unattended for link in links)), [link.reason() for link in links]
+
+
+def test_a_link_outlives_a_lack_of_routes_that_is_short_of_the_limit(
+    client: Client, server: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    relay, numbers = Relay(int(server.endpoint.me.address.rpartition(":")[2])), ["127.0.0.1"]
+    monkeypatch.setattr("dtfzmq.wire.addresses.quick", lambda host: numbers)
+    link = client.link(f"somewhere:{relay.port}")
+    assert client.call(link, CountMe()).count == 1
+    with client.loop.held():
+        numbers[:] = [NOWHERE]
+        since, dialler = clock.now(), link._diallers[0]
+    relay.cut()
+    past = since + 3 * PATIENT.refused_limit
+    assert client.wait_for(lambda: bool(client.lost) or (clock.now() > past and dialler._next > 5))
+    assert not client.lost and link.down
+    with client.loop.held():
+        numbers[:] = ["127.0.0.1"]
+    assert client.call(link, CountMe()).count == 2
+    relay.close()
+
+
 def test_attempts_that_cannot_begin_leave_no_socket(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dtfzmq.wire.addresses.quick", lambda host: ["no number"])
     link, poller = client.link("somewhere:1"), client.loop.poller
