@@ -60,13 +60,14 @@ def serve(arguments: argparse.Namespace) -> int:
         config=ConfigProto(device_count=parse_devices(arguments.devices)),
         bind_address=arguments.bind,
     )
+    # From before anybody knows of it, and to the end of the process, since it may be told twice.
+    signal.signal(signal.SIGTERM, lambda number, frame: server.leave())
     try:
         if arguments.port_file:
             write_whole(arguments.port_file, server.target.split("://", 1)[1] + "\n")
         print(f"{server.task} ready at {server.target} (pid {os.getpid()})", flush=True)
         server.join()
-        # Whoever ends a group of processes may tell this one twice: it ends already, and all is well.
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Python's end puts handlers back to killing
     finally:
         server.stop()
     return 0

@@ -189,12 +189,16 @@ class Server:
             self._stopped.wait()
             self.stop()
 
+    def leave(self) -> None:
+        """Have `join` stop the server and return, now or when it is called. Any thread; safe in a signal handler."""
+        self._stopped.set()
+
     @contextlib.contextmanager
     def _ending_on_sigterm(self) -> Iterator[None]:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = signal.signal(signal.SIGTERM, lambda number, frame: self._stopped.set())
+        before = signal.signal(signal.SIGTERM, lambda number, frame: self.leave())
         try:
             yield
         finally:
