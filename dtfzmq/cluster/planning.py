@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from dtfzmq.base import collecting, errors, names
@@ -27,6 +27,10 @@ _log = logging.getLogger("dtfzmq")
 
 # Graphs of more nodes than this are planned on the pool, so that no message waits for it.
 INLINE_NODES = 1000
+
+# Until so long after its first contact a planning meets a task afresh that was lost meanwhile: as long as a silent
+# task takes to be lost, so that one that is gone is told no later.
+_AFRESH_S = 5.0
 
 
 def prepare(master: Master, session: MasterSession) -> None:
@@ -60,6 +64,10 @@ class Planning:
         self.silent: set[str] = set()
         self._meeting: list[str] = []
         self._parts: list[PlanPart] = []
+        # Tasks that may hold state of the session, and those that were lost during this planning.
+        self._known = frozenset(session.tasks)
+        self._lost: set[str] = set()
+        self._until = 0.0
 
     def start(self) -> None:
         """Begin; waiters may be told before this returns."""
@@ -154,29 +162,19 @@ class Planning:
     def _ask(self, tasks: list[str]) -> None:
         """Placement needs to know all devices of some tasks."""
 
-        def met(error: BaseException | None) -> None:
-            self._meeting = []
-            if error is not None:
-                self._fail(errors.wrap(error))
-                return
+        def met() -> None:
             for task in tasks:
                 known = self.master.peers.met(task)
-                if known is None:
-                    raise self.master.peers.vanished(task)
+                assert known is not None  # see _contact
                 self.session.table.learn(task, [device[0] for device in known[1]])
             self.start()
 
-        self._meeting = tasks
-        self.master.peers.contact(tasks, self._safe(met))
+        self._contact(tasks, (), met)
 
     def _meet(self, pruned: Pruned, tasks: list[str]) -> None:
         """Meet the tasks that own nodes of the step, and no others."""
 
-        def met(error: BaseException | None) -> None:
-            self._meeting = []
-            if error is not None:
-                self._fail(errors.wrap(error))
-                return
+        def met() -> None:
             try:
                 for task in tasks:
                     self.master.check_incarnation(self.session, task)
@@ -185,8 +183,50 @@ class Planning:
                 return
             self._cut(pruned, tasks)
 
+        self._contact(tasks, self.session.tasks, met)
+
+    def _contact(self, tasks: list[str], gone: Iterable[str], met: Callable[[], None]) -> None:
+        """Call `met()` when all of `tasks` are met and none was lost again; those of `gone` were up once."""
+        over: list[bool] = []
+        late: Any = None
+        self._until = self._until or self.master.loop.now() + _AFRESH_S
+
+        def end(error: BaseException | None) -> None:
+            if over:
+                return
+            over.append(True)
+            self._meeting = []
+            if late is not None:
+                late.cancel()
+            if error is not None:
+                self._fail(errors.wrap(error))
+            else:
+                self._if_none_lost(tasks, None, met, lambda: self._contact(tasks, gone, met))
+
+        if self._lost:
+            silent = self.master.peers.vanished(min(self._lost))
+            late = self.master.loop.call_at(self._until, self._safe(end), silent)
         self._meeting = tasks
-        self.master.peers.contact(tasks, self._safe(met), self.session.tasks)
+        self.master.peers.contact(tasks, self._safe(end), self._lost.union(gone))
+
+    def _if_none_lost(
+        self, tasks: Iterable[str], error: errors.OpError | None, go_on: Callable[[], None], again: Callable[[], None]
+    ) -> None:
+        """Go on if none of `tasks` was lost since it was met; else do it again or fail, with `error` if given.
+
+        A master that was stopped learns only bit by bit that its links are gone. Nothing of the step ran yet, so each
+        task is met afresh, once and soon, if it held no state of the session.
+        """
+        peers = self.master.peers
+        lost = {task for task in tasks if peers.met(task) is None}
+        if not lost:
+            go_on()
+        elif lost & (self._lost | self._known) or self.master.loop.now() >= self._until:
+            self._fail(error or peers.vanished(min(lost)))
+        else:
+            self._lost |= lost
+            self._deregister()
+            again()
 
     def _cut(self, pruned: Pruned, tasks: list[str]) -> None:
         peers = self.master.peers
@@ -203,6 +243,9 @@ class Planning:
         def incarnation(device: str) -> int:
             return incarnations[names.task_of(device)]
 
+        def again() -> None:
+            self._meet(pruned, tasks)
+
         def work() -> list[tuple[Part, Any, list[Any]]]:
             with collecting.paused(len(pruned.nodes)):
                 return cut_up()
@@ -215,23 +258,28 @@ class Planning:
             return cut
 
         self.master.off_baton(
-            len(pruned.nodes), INLINE_NODES, work, self._register, lambda e: self._fail(errors.wrap(e))
+            len(pruned.nodes),
+            INLINE_NODES,
+            work,
+            lambda cut: self._if_none_lost(tasks, None, lambda: self._register(cut, again), again),
+            lambda e: self._fail(errors.wrap(e)),
         )
 
-    def _register(self, cut: list[tuple[Part, Any, list[Any]]]) -> None:
+    def _register(self, cut: list[tuple[Part, Any, list[Any]]], again: Callable[[], None]) -> None:
+        """Register the parts; `again` does all anew if a task is lost."""
         session, peers = self.session, self.master.peers
         if session.closed:  # what is registered now would be forgotten by nobody
             self._fail(errors.CancelledError(None, None, "The session was closed."))
             return
         left = [len(cut)]
-        failure: list[errors.OpError] = []
+        failures: dict[str, errors.OpError] = {}
         self.silent = {part.task for part, _, _ in cut}
 
         def answered(part: Part, reply: Any, error: BaseException | None) -> None:
             left[0] -= 1
             self.silent.discard(part.task)
             if error is not None:
-                failure.append(errors.wrap(error))
+                failures[part.task] = errors.wrap(error)
             else:
                 self._parts.append(
                     PlanPart(
@@ -239,8 +287,9 @@ class Planning:
                     )
                 )
             if left[0] == 0:
-                if failure:
-                    self._fail(failure[0])
+                if failures:
+                    # A link tells its calls first that it is lost, and then its master.
+                    self.master.loop.call_soon(self._safe(self._unregistered), failures, again)
                 else:
                     self._ready()
 
@@ -256,6 +305,14 @@ class Planning:
                 self.plan.partial,
             )
             peers.peer(part.task).call(message, self._safe(functools.partial(answered, part)))
+
+    def _unregistered(self, failures: dict[str, errors.OpError], again: Callable[[], None]) -> None:
+        for task, error in failures.items():
+            if self.master.peers.met(task) is not None:  # it is there, and does not want the part
+                self._fail(error)
+                return
+        error = next(iter(failures.values()))
+        self._if_none_lost(failures, error, lambda: self._fail(error), again)
 
     def _ready(self) -> None:
         plan = self.plan
@@ -273,10 +330,14 @@ class Planning:
         key = (plan.partial, plan.signature)
         if session.plans.get(key) is plan:
             del session.plans[key]
-        for part in self._parts:
-            part.peer.tell(m.DeregisterGraph(session.handle, part.handle))
+        self._deregister()
         waiters, plan.waiters = plan.waiters or [], []
         self._tell(waiters, None, error)
+
+    def _deregister(self) -> None:
+        parts, self._parts = self._parts, []
+        for part in parts:
+            part.peer.tell(m.DeregisterGraph(self.session.handle, part.handle))
 
     def _safe(self, fn: Callable[..., None]) -> Callable[..., None]:
         """`fn` with its exceptions as the end of this planning: nobody waits for one that cannot go on."""

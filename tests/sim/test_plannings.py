@@ -1,0 +1,91 @@
+"""A task that is lost while a step is planned: met afresh where it lives, told within seconds where it does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import dtfzmq as tf
+from dtfzmq.wire.settings import LinkSettings
+from tests.kit.simcluster import SimCluster
+
+PS = "/job:ps/replica:0/task:0"
+WORKER = "/job:worker/replica:0/task:0"
+CHIEF = "/job:chief/replica:0/task:0"
+SETTINGS = LinkSettings()
+
+
+def both() -> tuple[tf.Graph, Any]:
+    graph = tf.Graph()
+    with graph.as_default():
+        with tf.device(PS):
+            half = tf.random_uniform([], 2.9, 3.1)  # nothing that may be computed elsewhere
+        with tf.device(WORKER):
+            return graph, half * 2.0
+
+
+def run_once(cluster: SimCluster, answers: list[Any]) -> None:
+    """Open a session at the chief and run a step of both other tasks; its value or error goes to `answers`."""
+    graph, fetch = both()
+    session = cluster.session(CHIEF, graph)
+
+    def opened(reply: Any, error: Any) -> None:
+        assert error is None, error
+        session.run(
+            [fetch], lambda values, error: answers.append(error if error is not None else round(float(values[0])))
+        )
+
+    session.open(opened)
+
+
+@pytest.fixture(params=range(5))
+def cluster(request: pytest.FixtureRequest) -> SimCluster:
+    """The chief has met both other tasks."""
+    made, answers = SimCluster(request.param, {"ps": 1, "worker": 1, "chief": 1}, SETTINGS), list[Any]()
+    run_once(made, answers)
+    made.loop.run(0.5)
+    assert answers == [6]
+    return made
+
+
+@pytest.mark.parametrize("slow", [PS, WORKER])
+def test_a_master_that_was_stopped_plans_over_new_links(cluster: SimCluster, slow: str) -> None:
+    chief, answers = cluster.servers[CHIEF].host, list[Any]()
+    cluster.net.stop(chief)
+    cluster.loop.run(2 * SETTINGS.limit)
+    cluster.net.slow(slow, 4.0)  # the chief learns of one lost link after the other
+    cluster.net.resume(chief)
+    run_once(cluster, answers)
+    cluster.loop.run(SETTINGS.limit)
+    assert answers == [6]
+
+
+@pytest.mark.parametrize("how", ["killed", "stopped"])
+@pytest.mark.parametrize("after", [0.0, 0.001, 0.002, 0.003])
+def test_a_task_that_is_gone_while_a_step_is_planned_is_told_soon(cluster: SimCluster, how: str, after: float) -> None:
+    answers: list[Any] = []
+    run_once(cluster, answers)
+    cluster.loop.run(after)
+    gone = cluster.servers[PS].host
+    (cluster.net.kill if how == "killed" else cluster.net.stop)(gone)
+    # A refusal is seen by the attempts to connect, which pauses part; silence after the limit.
+    known = SETTINGS.refused_limit + SETTINGS.max_backoff if how == "killed" else SETTINGS.limit
+    cluster.loop.run(known + 0.2)
+    (error,) = answers
+    assert isinstance(error, tf.errors.UnavailableError) and PS in error.message
+
+
+def test_a_task_that_goes_while_another_is_waited_for_is_not_waited_for(cluster: SimCluster) -> None:
+    answers: list[Any] = []
+    cluster.kill(WORKER)
+    cluster.loop.run(2.0)
+    run_once(cluster, answers)
+    cluster.loop.run(0.1)
+    cluster.kill(PS)
+    cluster.loop.run(2.0)
+    assert not answers
+    cluster.start(WORKER)
+    cluster.loop.run(SETTINGS.max_backoff + 0.4)
+    (error,) = answers
+    assert isinstance(error, tf.errors.UnavailableError) and f"{PS} at ps0:1 is gone" in error.message
