@@ -17,6 +17,7 @@ import numpy as np
 
 from dtfzmq.base import clock, denormals, errors
 from dtfzmq.runtime import plan as code
+from dtfzmq.runtime.async_done import AsyncDone
 from dtfzmq.runtime.cells import Busy, thread_state
 from dtfzmq.runtime.feeds import Feeds
 from dtfzmq.runtime.flow import End, Frame, derived
@@ -38,27 +39,6 @@ def _strikes_here() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-class _Async:
-    """The `done` of one asynchronous op: at most one call counts. Any thread."""
-
-    __slots__ = ("frame", "number", "run")
-
-    def __init__(self, run: Run, frame: Frame, number: int) -> None:
-        self.run: Run | None = run
-        self.frame = frame
-        self.number = number
-
-    def __call__(self, value: Any = None) -> None:
-        run, self.run = self.run, None
-        if run is not None:
-            run.arrive(self.frame, self.number, value, None, False)
-
-    def fail(self, error: BaseException) -> None:
-        run, self.run = self.run, None
-        if run is not None:
-            run.arrive(self.frame, self.number, None, errors.wrap(error), False)
-
-
 class Run:
     """One plan in one step. `start` on the baton; `done(fetches, error)` is called once, on the baton.
 
@@ -77,7 +57,8 @@ class Run:
         self.error: errors.OpError | None = None
         self.results: list[Any] | None = None
         self._interpret = interpret if ctx.trace is None else interpret_traced
-        self._lock, self._active = threading.Lock(), True
+        self._lock = threading.Lock()
+        self._active = True
         self._arrived: list[tuple[Frame, int, Any, errors.OpError | None]] = []
         # What arrived and is not taken in yet; only the thread that executes the run looks.
         self._inbox: collections.deque[tuple[Frame, int, Any, errors.OpError | None]] = collections.deque()
@@ -137,7 +118,7 @@ class Run:
         if kind == code.FLOW:
             fn.begin(self, frame, inputs, functools.partial(self._complete, frame, number))
         else:
-            done = _Async(self, frame, number)
+            done = AsyncDone(self, frame, number)
             self._outstanding += 1
             try:
                 fn(self.ctx, inputs, done)
@@ -222,7 +203,8 @@ class Run:
             self._leave_baton()
 
     def _leave_baton(self) -> None:
-        ((self.ctx.caller if self._brief else None) or self.ctx.runner).submit(self._run_off_baton)
+        caller = self.ctx.caller if self._brief else None
+        (caller or self.ctx.runner).submit(self._run_off_baton)
 
     def _anything_to_compute(self) -> bool:
         return bool(self._work or self._inbox or self._arrived) or self._cursor is not None
@@ -442,7 +424,7 @@ class Run:
                 ctx.exchange.recv(key, functools.partial(self._delivered, frame, number, extra))
             else:
                 assert isinstance(self.feeds, Feeds)
-                self.feeds.await_in(ctx, extra, _Async(self, frame, number), self.plan.copy_in)
+                self.feeds.await_in(ctx, extra, AsyncDone(self, frame, number), self.plan.copy_in)
 
     def _push(self, sends: list[Any]) -> None:
         ctx = self.ctx
