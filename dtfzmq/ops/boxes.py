@@ -238,8 +238,10 @@ def _per_class_shape(n: Operation) -> list[TensorShape]:
     size = None if total is None else int(total)
     if n.attrs["pad_per_class"]:
         classes = scores.dims_or_none[2] if scores.dims_or_none else None
-        known = size is not None and per_class is not None and classes is not None
-        size = min(size, int(per_class) * classes) if known else None  # type: ignore[type-var,arg-type,operator]
+        if size is None or per_class is None or classes is None:
+            size = None
+        else:
+            size = min(size, int(per_class) * classes)
     rows = batch.concatenate([size])
     return [rows.concatenate([4]), rows, rows, batch]
 

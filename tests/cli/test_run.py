@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -154,7 +155,7 @@ def test_no_task_outlives_a_launcher_that_is_ended(launch: Launcher, number: int
     code, _ = finished(process)
     assert code == (128 + number if number == signal.SIGHUP else -number)
     for pid in " ".join(file.read_text() for file in files).split():
-        wait_for(lambda pid=pid: is_over(pid), 10, f"the end of {pid}")  # type: ignore[misc]
+        wait_for(functools.partial(is_over, pid), 10, f"the end of {pid}")
 
 
 def is_over(pid: str) -> bool:

@@ -103,7 +103,7 @@ def test_a_step_that_is_cancelled_begins_few_more_kernels() -> None:
         y = tf.random_uniform([])
         for _ in range(40):
             y = tf.py_func(kernel, [y], tf.float32)
-        worker = session._connection._handle.__self__.worker  # type: ignore[attr-defined]
+        worker = session._connection._handle.__self__.worker  # type: ignore[attr-defined]  # a local one
         running = threading.Thread(target=run)
         running.start()
         assert began.wait(30)
