@@ -165,7 +165,7 @@ class Sender(abc.ABC):
         self.post(Message(kind, fields))
 
     def write(self, item: Message, number: int, reference: bool) -> list[Any]:
-        """For Link: the frames of a message; its large tensors, or itself if it is long, are announced with it.
+        """For Carrier: the frames of a message; its large tensors, or itself if it is long, are announced with it.
 
         Raises what a value of the caller makes the codec raise.
         """
@@ -245,7 +245,7 @@ class Sender(abc.ABC):
         return [*descriptor, item.id]
 
     def unsendable(self, item: Message, error: errors.OpError) -> None:
-        """For Link: a message cannot be written; tell whoever depends on it."""
+        """For Carrier: a message cannot be written; tell whoever depends on it."""
         if item.kind == frames.REQUEST:
             call = self.calls.pop(item.fields[0], None)
             if call is not None:
@@ -299,7 +299,7 @@ class Sender(abc.ABC):
         except Exception:
             _log.exception("what %s sent met an error in %r", self.title(), fn)
 
-    # -- given by Link ------------------------------------------------------------------------------------------------
+    # -- given by Carrier and Link ------------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def post(self, item: Message) -> None:

@@ -1,4 +1,4 @@
-"""What a link receives: requests, replies, pushed tensors and announced ones. How lanes come and go: see link.py."""
+"""What a link receives: requests, replies, pushed tensors and announced ones. How it goes by lanes: carrier.py."""
 
 from __future__ import annotations
 
