@@ -48,56 +48,113 @@ def floats(*shape: int) -> Sets:
     return Sets(random.standard_normal(shape).astype(np.float32) for _ in range(COPIES))
 
 
+def numba_pools(k: int) -> tuple[Callable[..., Any], ...]:
+    """Maximum, its way back and average of k x k (2 or 3) by 2, over rows of SIZE pixels with their channels.
+
+    Loops as long as a row, whose length the compiler knows, take whole vectors; loops over the channels of a pixel ask
+    for each pixel anew whether two arrays overlap. So a window's rows are reduced first; and on the way back the pixels
+    of even and odd columns stand apart, so that an offset in the windows is one stretch of a row.
+    """
+    numba = importlib.import_module("numba")
+    compiled = numba.njit(parallel=True, fastmath=True, error_model="numpy")
+    inner = numba.njit(fastmath=True, error_model="numpy")
+    half, zero = SIZE // 2, np.float32(0)
+    wide, long = SIZE * IN, half * IN
+    whole = half if k == 2 else half - 1
+
+    @compiled
+    def most(x: Any, y: Any) -> None:
+        for b in numba.prange(len(x)):
+            rows = np.empty(wide, np.float32)
+            for i in range(half):
+                for e in range(wide):
+                    rows[e] = max(x[b, 2 * i, e], x[b, 2 * i + 1, e])
+                if k == 3 and 2 * i + 2 < SIZE:
+                    for e in range(wide):
+                        rows[e] = max(rows[e], x[b, 2 * i + 2, e])
+                for col in range(whole):
+                    for ch in range(IN):
+                        top = rows[col * 2 * IN + ch]
+                        for q in range(1, k):
+                            top = max(top, rows[(col * 2 + q) * IN + ch])
+                        y[b, i, col * IN + ch] = top
+                for e in range(whole * IN, long):
+                    y[b, i, e] = max(rows[e + whole * IN], rows[e + whole * IN + IN])
+
+    @compiled
+    def mean(x: Any, y: Any) -> None:
+        for b in numba.prange(len(x)):
+            rows = np.empty(wide, np.float32)
+            for i in range(half):
+                for e in range(wide):
+                    rows[e] = x[b, 2 * i, e] + x[b, 2 * i + 1, e]
+                if k == 3 and 2 * i + 2 < SIZE:
+                    for e in range(wide):
+                        rows[e] += x[b, 2 * i + 2, e]
+                high = min(k, SIZE - 2 * i)
+                share, last = np.float32(1 / (k * high)), np.float32(1 / (2 * high))
+                for col in range(whole):
+                    for ch in range(IN):
+                        total = rows[col * 2 * IN + ch]
+                        for q in range(1, k):
+                            total += rows[(col * 2 + q) * IN + ch]
+                        y[b, i, col * IN + ch] = total * share
+                for e in range(whole * IN, long):
+                    y[b, i, e] = (rows[e + whole * IN] + rows[e + whole * IN + IN]) * last
+
+    @inner
+    def give(x: Any, top: Any, left: Any, dx: Any) -> None:
+        for e in range(long):
+            share, first = left[e], x[e] == top[e]
+            dx[e] += share if first else zero
+            left[e] = zero if first else share
+
+    @inner
+    def image(x: Any, y: Any, g: Any, dx: Any, room: Any) -> None:
+        even, odd, for_even, for_odd, left = room[0], room[1], room[2], room[3], room[4]
+        for e in range(long + IN):
+            for_even[e] = for_odd[e] = 0
+        for i in range(half):
+            top = y[i]
+            for e in range(long):
+                left[e] = g[i, e]
+            for p in range(k):
+                r = 2 * i + p
+                if r == SIZE:
+                    break
+                if p or i == 0 or k == 2:
+                    pixels = x[r]
+                    for col in range(half):
+                        for ch in range(IN):
+                            even[col * IN + ch] = pixels[col * 2 * IN + ch]
+                        for ch in range(IN):
+                            odd[col * IN + ch] = pixels[(col * 2 + 1) * IN + ch]
+                give(even, top, left, for_even)
+                give(odd, top, left, for_odd)
+                if k == 3:
+                    give(even[IN:], top, left, for_even[IN:])
+                if p < 2:
+                    out = dx[r]
+                    for col in range(half):
+                        for ch in range(IN):
+                            out[col * 2 * IN + ch] = for_even[col * IN + ch]
+                        for ch in range(IN):
+                            out[(col * 2 + 1) * IN + ch] = for_odd[col * IN + ch]
+                    for e in range(long + IN):
+                        for_even[e] = for_odd[e] = 0
+
+    @compiled
+    def most_back(x: Any, y: Any, g: Any, dx: Any, room: Any) -> None:
+        for b in numba.prange(len(x)):
+            image(x[b], y[b], g[b], dx[b], room[b])
+
+    return most, most_back, mean
+
+
 def numba_rows() -> Iterator[Row]:
     """Loops over [batch, height, width, channels]: channels innermost; known to the compiler where that helps."""
     numba = importlib.import_module("numba")
     compiled = numba.njit(parallel=True, fastmath=True, boundscheck=False)
-
-    @compiled
-    def max_pool(x: Any, k: int, s: int, y: Any) -> None:
-        n, h, w, c = len(x), x.shape[1], x.shape[2], IN
-        for j in numba.prange(n * y.shape[1]):
-            b, i = j // y.shape[1], j % y.shape[1]
-            for col in range(y.shape[2]):
-                for ch in range(c):
-                    y[b, i, col, ch] = x[b, i * s, col * s, ch]
-                for p in range(i * s, min(i * s + k, h)):
-                    for q in range(col * s, min(col * s + k, w)):
-                        for ch in range(c):
-                            y[b, i, col, ch] = max(y[b, i, col, ch], x[b, p, q, ch])
-
-    @compiled
-    def max_pool_back(x: Any, y: Any, g: Any, k: int, s: int, dx: Any) -> None:
-        n, h, w, c = x.shape
-        for b in numba.prange(n):
-            dx[b] = 0
-            left = np.empty(c, np.float32)
-            for i in range(y.shape[1]):
-                for col in range(y.shape[2]):
-                    for ch in range(c):
-                        left[ch] = g[b, i, col, ch]
-                    for p in range(i * s, min(i * s + k, h)):
-                        for q in range(col * s, min(col * s + k, w)):
-                            for ch in range(c):
-                                share = left[ch] if x[b, p, q, ch] == y[b, i, col, ch] else np.float32(0)
-                                dx[b, p, q, ch] += share
-                                left[ch] -= share
-
-    @compiled
-    def mean_pool(x: Any, k: int, s: int, y: Any) -> None:
-        n, h, w, c = len(x), x.shape[1], x.shape[2], IN
-        for j in numba.prange(n * y.shape[1]):
-            b, i = j // y.shape[1], j % y.shape[1]
-            for col in range(y.shape[2]):
-                for ch in range(c):
-                    y[b, i, col, ch] = 0
-                for p in range(i * s, min(i * s + k, h)):
-                    for q in range(col * s, min(col * s + k, w)):
-                        for ch in range(c):
-                            y[b, i, col, ch] += x[b, p, q, ch]
-                share = np.float32(1) / ((min(i * s + k, h) - i * s) * (min(col * s + k, w) - col * s))
-                for ch in range(c):
-                    y[b, i, col, ch] *= share
 
     @compiled
     def mean_pool_back(g: Any, k: int, s: int, dx: Any) -> None:
@@ -185,11 +242,14 @@ def numba_rows() -> Iterator[Row]:
     x, full = floats(BATCH, SIZE, SIZE, IN), floats(BATCH, SIZE, SIZE, IN)
     half = floats(BATCH, SIZE // 2, SIZE // 2, IN)
     channel, filters = np.ones(IN, np.float32), floats(3, 3, IN)
+    flat, flat_half, flat_full = (Sets(one.reshape(BATCH, one.shape[1], -1) for one in a) for a in (x, half, full))
+    room = np.full((BATCH, 5, (SIZE // 2 + 1) * IN), np.inf, np.float32)
     for title, k in (("2x2 by 2", 2), ("3x3 by 2", 3)):
-        tops = Sets(np.empty_like(one) for one in half)
-        yield row(f"max pool {title}", max_pool, x, k, 2, tops)
-        yield row(f"max pool {title}, back alone", max_pool_back, x, tops, half, k, 2, full)
-        yield row(f"average pool {title}", mean_pool, x, k, 2, half)
+        most, most_back, mean = numba_pools(k)
+        tops = Sets(np.empty_like(one) for one in flat_half)
+        yield row(f"max pool {title}", most, flat, tops)
+        yield row(f"max pool {title}, back alone", most_back, flat, tops, flat_half, flat_full, room)
+        yield row(f"average pool {title}", mean, flat, flat_half)
         yield row(f"average pool {title}, back alone", mean_pool_back, half, k, 2, full)
     yield row("depthwise conv 3x3", depthwise, x, filters, 1, 1, full)
     yield row("depthwise conv 3x3 by 2", depthwise, x, filters, 2, 0, half)
