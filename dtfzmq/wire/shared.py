@@ -63,7 +63,13 @@ class Sharing:
             self._segments.give(segment)  # nobody else has seen it
             return
         end = min(start + _SLICE, item.nbytes)
-        segment.data[start:end] = np.frombuffer(item.data[start:end], np.uint8)
+        try:
+            segment.write(start, np.frombuffer(item.data[start:end], np.uint8))
+        except OSError as exc:
+            self._segments.tell(item.nbytes, exc)
+            self._segments.discard(segment)
+            link.post_plain(frames.SHARED, item.id, -1, 0)
+            return
         if end < item.nbytes:
             link.loop.call_soon(self._copy, item, segment, end)
             return

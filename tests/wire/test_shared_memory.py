@@ -207,6 +207,43 @@ def test_between_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     peer.close()
 
 
+def test_what_each_step_sends_is_kept_warm_even_above_the_limit() -> None:
+    mine = Segments(8192)
+    mine.give(mine.take(20_000))
+    again = mine.take(20_000)
+    mine.give(again)
+    assert mine.take(20_000) is again
+    mine.give(again)
+    assert mine.trim() and again.fd >= 0
+    assert mine.trim() and again.fd == -1, "not used between two trims"
+    while mine.trim():
+        pass
+    later = mine.take(20_000)
+    mine.give(later)
+    assert later.fd == -1, "what was asked for long ago is forgotten"
+    mine.close()
+
+
+def test_memory_that_ends_amid_a_tensor_sends_it_by_the_lane(
+    pair: tuple[Client, Client, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, client, link = pair
+    client.call(link, CountMe())
+    granted = os.posix_fallocate
+
+    def scarce(fd: int, start: int, length: int) -> None:
+        if start:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        granted(fd, start, length)
+
+    monkeypatch.setattr(os, "posix_fallocate", scarce)
+    for step in (1, 2):
+        value = take(client, link, step, 20 << 20)
+        assert (value == step).all() and value.flags.writeable
+    small = take(client, link, 3, 1 << 20)
+    assert (small == 3).all() and not small.flags.writeable, "what fits still goes by a segment"
+
+
 def test_the_host_is_proven_by_mapping_and_by_nothing_else() -> None:
     mine = Segments(1 << 20)
     assert mine.prove(mine.nonce) == os.getpid()
@@ -224,10 +261,11 @@ def test_a_warm_segment_is_used_again_and_the_pool_is_bounded() -> None:
     assert first.size == 8192
     mine.give(first)
     assert mine.take(6000) is first
-    other = mine.take(8192)
+    other = mine.take(20_000)
     mine.give(first)
     mine.give(other)
     assert other.fd == -1 and first.fd >= 0
+    first.write(0, np.arange(100, dtype=np.uint8))
     assert np.array_equal(mine.map(os.getpid(), first.fd, first.inode, 100), first.data[:100])
     with pytest.raises(ValueError, match="too short"):
         mine.map(os.getpid(), first.fd, first.inode, 10_000)
