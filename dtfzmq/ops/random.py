@@ -6,6 +6,7 @@ graph, so that equal programs draw equal numbers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.scopes import DEFAULT_GRAPH_SEED, get_seed, set_random_seed
 from dtfzmq.graph.shape_rules import same
 from dtfzmq.graph.static import constant_value, value_as_shape
+from dtfzmq.ops import philox
 from dtfzmq.ops.arguments import scalar, sizes
 from dtfzmq.ops.array import int_vector
 from dtfzmq.ops.raw import raw
@@ -45,66 +47,52 @@ def generator(seed: int, seed2: int) -> Any:
 
 
 def _drawing(draw: Callable[..., Any]) -> Any:
-    """A kernel factory: `draw(rng, numpy dtype, *inputs)`, with the stream kept in the kernel."""
+    """A kernel factory: `draw(stream, numpy dtype, *inputs)`, with the stream kept in the kernel."""
 
     def make(node: Any, env: Any) -> Any:
-        rng = generator(node.attrs["seed"], node.attrs["seed2"])
+        stream = philox.seeded(node.attrs["seed"], node.attrs["seed2"])
         to = node.dtypes[0].np_dtype
-        return lambda *inputs: draw(rng, to, *inputs)
+        return lambda *inputs: draw(stream, to, *inputs)
 
     return make
 
 
-def _sizes(shape: Any) -> tuple[int, ...]:
-    return sizes("shape", shape)
+def shaped(law: Callable[..., Any]) -> Callable[..., Any]:
+    """Numbers of a law of `philox`, as many as a shape has elements."""
+
+    def fill(stream: philox.Stream, to: Any, shape: Any) -> Any:
+        wanted = sizes("shape", shape)
+        count = math.prod(wanted)
+        return law(philox.draw(stream, count), to, count).reshape(wanted)
+
+    return fill
 
 
-def _wide(to: Any) -> Any:
-    return np.float64 if to == np.float64 else np.float32
-
-
-def _uniform(rng: Any, to: Any, shape: Any) -> Any:
-    out = rng.random(_sizes(shape), dtype=_wide(to))
-    if to.itemsize == 2:
-        # rounding to a half type must not reach 1
-        return np.minimum(out, np.float32(0.9990234375 if to == np.float16 else 0.99609375)).astype(to)
-    return out
-
-
-def _normal(rng: Any, to: Any, shape: Any) -> Any:
-    return rng.standard_normal(_sizes(shape), dtype=_wide(to)).astype(to, copy=False)
-
-
-def _truncated(rng: Any, to: Any, shape: Any) -> Any:
-    """Values more than two deviations from the mean are drawn again."""
-    out = rng.standard_normal(_sizes(shape), dtype=_wide(to))
-    flat = out.reshape(-1) if out.ndim else np.array([out])
-    bad = np.flatnonzero(np.abs(flat) > 2)
-    while bad.size:
-        flat[bad] = rng.standard_normal(bad.size, dtype=flat.dtype)
-        bad = bad[np.abs(flat[bad]) > 2]
-    return flat.reshape(np.shape(out)).astype(to, copy=False)
-
-
-def _integers(rng: Any, to: Any, shape: Any, low: Any, high: Any) -> Any:
+def integers(stream: philox.Stream, to: Any, shape: Any, low: Any, high: Any) -> Any:
+    """Integers from `low` up to, not with, `high`. Raises InvalidArgumentError if there are none."""
     low, high = scalar("minval", low), scalar("maxval", high)
     if not low < high:
         raise errors.InvalidArgumentError(None, None, f"Need minval < maxval, got {low} >= {high}")
-    return rng.integers(low, high, _sizes(shape), dtype=to)
+    return shaped(lambda s, to, count: philox.integers(s, to, low, high, count))(stream, to, shape)
 
 
-def _shuffle(rng: Any, to: Any, x: Any) -> Any:
-    return rng.permutation(x, axis=0) if np.ndim(x) else x
+def _shuffle(stream: philox.Stream, to: Any, x: Any) -> Any:
+    if not np.ndim(x) or len(x) < 2 or not np.size(x):
+        return x
+    return x[philox.order(stream.reserve(-(-(len(x) - 1) // 4)), len(x))]
 
 
-def _multinomial(rng: Any, to: Any, logits: Any, count: Any) -> Any:
+def classes(stream: philox.Stream, to: Any, logits: Any, count: Any) -> Any:
+    """For each row of logits, `count` classes. Raises InvalidArgumentError for logits of another rank, or none."""
     if logits.ndim != 2:
         raise errors.InvalidArgumentError(None, None, f"logits should be a matrix, got shape {list(logits.shape)}")
     if logits.shape[1] == 0:
         raise errors.InvalidArgumentError(None, None, "num_classes should be positive, got 0")
     wide = logits.astype(np.float64)
     odds = np.cumsum(np.exp(wide - np.max(wide, 1, keepdims=True)), 1)
-    drawn = rng.random((len(logits), int(count))) * odds[:, -1:]
+    number = int(count)
+    mine = philox.draw(stream, 2 * len(logits) * (-(-number // 4) * 4))
+    drawn = philox.doubles(mine, len(logits) * number).reshape(len(logits), number) * odds[:, -1:]
     out = np.empty(drawn.shape, to)
     for row, edges in enumerate(odds):
         out[row] = np.searchsorted(edges, drawn[row], side="right")
@@ -122,19 +110,20 @@ def _first(n: Any) -> list[TensorShape]:
 
 _uniform_op = op(
     "RandomUniform", f"shape: I; dtype: type = float32, {_SEED} -> output: dtype", shape=_first,
-    make=_drawing(_uniform), grad=_NONE, stateful=True, samples=_SHAPE,
+    make=_drawing(shaped(philox.uniform)), grad=_NONE, stateful=True, samples=_SHAPE,
 )  # fmt: skip
 _normal_op = op(
     "RandomStandardNormal", f"shape: I; dtype: type = float32, {_SEED} -> output: dtype", shape=_first,
-    make=_drawing(_normal), grad=_NONE, stateful=True, samples=_SHAPE,
+    make=_drawing(shaped(philox.normal)), grad=_NONE, stateful=True, samples=_SHAPE,
 )  # fmt: skip
 _truncated_op = op(
     "TruncatedNormal", f"shape: I; dtype: type = float32, {_SEED} -> output: dtype", shape=_first,
-    make=_drawing(_truncated), grad=_NONE, stateful=True, samples=[*_SHAPE, Sample(ints(1)[:0], values=False)],
+    make=_drawing(shaped(philox.truncated)), grad=_NONE, stateful=True,
+    samples=[*_SHAPE, Sample(ints(1)[:0], values=False)],
 )  # fmt: skip
 _integers_op = op(
     "RandomUniformInt", f"shape: I, minval: I2, maxval: I2; {_SEED} -> output: I2", shape=_first,
-    make=_drawing(_integers), grad=_NONE, stateful=True,
+    make=_drawing(integers), grad=_NONE, stateful=True,
     samples=[Sample(ints(4), np.int64(-3), np.int64(9), seed=3, values=False)],
 )  # fmt: skip
 _shuffle_op = op(
@@ -151,7 +140,7 @@ def multinomial_shape(n: Any) -> list[TensorShape]:
 
 _multinomial_op = op(
     "Multinomial", f"logits: R, num_samples: int32; output_dtype: type = int64, {_SEED} -> output: output_dtype",
-    shape=multinomial_shape, make=_drawing(_multinomial), grad=_NONE,
+    shape=multinomial_shape, make=_drawing(classes), grad=_NONE,
     stateful=True, samples=[Sample(mat(2, 3), np.int32(5), values=False)],
 )  # fmt: skip
 

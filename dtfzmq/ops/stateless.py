@@ -13,7 +13,7 @@ from dtfzmq.graph.graph import Operation, Tensor, get_default_graph
 from dtfzmq.graph.node import Node
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.static import value_as_shape
-from dtfzmq.ops import random
+from dtfzmq.ops import philox, random
 from dtfzmq.ops.arguments import vector
 from dtfzmq.ops.array import int_vector
 from dtfzmq.ops.raw import raw
@@ -28,10 +28,14 @@ def _generator(seed: Any) -> Any:
     return np.random.Generator(np.random.Philox(key=_key(seed)))
 
 
+def _stream(seed: Any) -> philox.Stream:
+    return philox.stateless(*vector("seed", seed, 2))
+
+
 def _seeded(draw: Callable[..., Any]) -> Callable[..., Any]:
     def make(node: Node, env: Any) -> Any:
         to = node.dtypes[0].np_dtype
-        return lambda shape, seed, *more: draw(_generator(seed), to, shape, *more)
+        return lambda shape, seed, *more: draw(_stream(seed), to, shape, *more)
 
     return make
 
@@ -45,33 +49,29 @@ def _stateless(name: str, draw: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-_stateless_uniform = _stateless("StatelessRandomUniform", random._uniform)
-_stateless_normal = _stateless("StatelessRandomNormal", random._normal)
-_stateless_truncated = _stateless("StatelessTruncatedNormal", random._truncated)
+_stateless_uniform = _stateless("StatelessRandomUniform", random.shaped(philox.uniform))
+_stateless_normal = _stateless("StatelessRandomNormal", random.shaped(philox.normal))
+_stateless_truncated = _stateless("StatelessTruncatedNormal", random.shaped(philox.truncated))
 _stateless_integers = op(
     "StatelessRandomUniformInt", "shape: I, seed: I2, minval: I3, maxval: I3 -> output: I3",
-    shape=lambda n: [value_as_shape(n.inputs[0])], make=_seeded(random._integers), grad=NO_GRAD("random numbers"),
+    shape=lambda n: [value_as_shape(n.inputs[0])], make=_seeded(random.integers), grad=NO_GRAD("random numbers"),
     samples=[Sample(ints(5), ints(1, 2), np.int64(-3), np.int64(9))],
 )  # fmt: skip
 _stateless_multinomial = op(
     "StatelessMultinomial",
     "logits: R, num_samples: int32, seed: I; output_dtype: type = int64 -> output: output_dtype",
     shape=random.multinomial_shape,
-    make=lambda node, env: lambda logits, count, seed: random._multinomial(
-        _generator(seed), node.dtypes[0].np_dtype, logits, count
+    make=lambda node, env: lambda logits, count, seed: random.classes(
+        _stream(seed), node.dtypes[0].np_dtype, logits, count
     ),
     grad=NO_GRAD("random numbers"), samples=[Sample(mat(2, 3), np.int32(5), ints(1, 2))],
 )  # fmt: skip
 
 
-def _full_range(rng: Any, to: Any, shape: Any) -> Any:
-    bounds = np.iinfo(to)
-    return rng.integers(bounds.min, bounds.max, random._sizes(shape), dtype=to, endpoint=True)
-
-
 _stateless_full = op(
     "StatelessRandomUniformFullInt", "shape: I, seed: I2; dtype: type = int32 -> output: dtype",
-    shape=lambda n: [value_as_shape(n.inputs[0])], make=_seeded(_full_range), grad=NO_GRAD("random numbers"),
+    shape=lambda n: [value_as_shape(n.inputs[0])], make=_seeded(random.shaped(philox.whole)),
+    grad=NO_GRAD("random numbers"),
     samples=[Sample(ints(5), ints(1, 2)), Sample(ints(2, 2), ints(1, 2), dtype=dtypes.uint64)],
 )  # fmt: skip
 
@@ -123,6 +123,11 @@ _stateless_binomial = op(
 )  # fmt: skip
 
 
+def _pair(seed: Any) -> Tensor:
+    """The two integers of a seed; of 64 bits unless they are a tensor."""
+    return convert_to_tensor(seed, preferred_dtype=dtypes.int64, name="seed")
+
+
 def _sizes(shape: Any) -> Tensor:
     return convert_to_tensor(int_vector(shape), preferred_dtype=dtypes.int32, name="shape")
 
@@ -136,16 +141,17 @@ def stateless_uniform(
     """
     kind = dtypes.as_dtype(dtype)
     if kind.is_integer and minval is None and maxval is None:
-        full: Tensor = _stateless_full(_sizes(shape), seed, dtype=kind, name=name)
+        full: Tensor = _stateless_full(_sizes(shape), _pair(seed), dtype=kind, name=name)
         return full
     if kind.is_integer:
         if minval is None or maxval is None:
             raise ValueError(f"Must specify maxval for integer dtype {kind.name}, or None for both minval and maxval.")
         low, high = convert_to_tensor(minval, kind), convert_to_tensor(maxval, kind)
-        whole: Tensor = _stateless_integers(_sizes(shape), seed, low, high, name=name)
+        whole: Tensor = _stateless_integers(_sizes(shape), _pair(seed), low, high, name=name)
         return whole
     low, high = convert_to_tensor(minval, kind), convert_to_tensor(1 if maxval is None else maxval, kind)
-    made: Tensor = raw.Add(raw.Mul(_stateless_uniform(_sizes(shape), seed, dtype=kind), high - low), low, name=name)
+    drawn = _stateless_uniform(_sizes(shape), _pair(seed), dtype=kind)
+    made: Tensor = raw.Add(raw.Mul(drawn, high - low), low, name=name)
     return made
 
 
@@ -157,7 +163,7 @@ def stateless_gamma(
     with get_default_graph().name_scope(name or "stateless_gamma") as scope:
         a = raw.BroadcastTo(convert_to_tensor(alpha, kind, "alpha"), _sizes(shape))
         tiny = np.array(np.finfo(kind.as_numpy_dtype).tiny)
-        drawn = raw.Maximum(tiny, _stateless_gamma(seed, a))
+        drawn = raw.Maximum(tiny, _stateless_gamma(_pair(seed), a))
         made: Tensor = raw.RealDiv(drawn, convert_to_tensor(1 if beta is None else beta, kind, "beta"), name=scope)
         return made
 
@@ -168,7 +174,7 @@ def stateless_poisson(
     """`shape` values of Poisson distributions whose rates `lam` broadcast to it."""
     with get_default_graph().name_scope(name or "stateless_poisson") as scope:
         rate = raw.BroadcastTo(convert_to_tensor(lam, preferred_dtype=dtypes.float32, name="lam"), _sizes(shape))
-        made: Tensor = _stateless_poisson(seed, rate, dtype=dtypes.as_dtype(dtype), name=scope)
+        made: Tensor = _stateless_poisson(_pair(seed), rate, dtype=dtypes.as_dtype(dtype), name=scope)
         return made
 
 
@@ -179,13 +185,13 @@ def stateless_binomial(
     with get_default_graph().name_scope(name or "stateless_binomial") as scope:
         given = (convert_to_tensor(v, name=of) for v, of in ((counts, "counts"), (probs, "probs")))
         n, p = (raw.BroadcastTo(raw.Cast(t, DstT=dtypes.float64), _sizes(shape)) for t in given)
-        made: Tensor = _stateless_binomial(seed, n, p, dtype=dtypes.as_dtype(output_dtype), name=scope)
+        made: Tensor = _stateless_binomial(_pair(seed), n, p, dtype=dtypes.as_dtype(output_dtype), name=scope)
         return made
 
 
 def _scaled(draw: Any, shape: Any, seed: Any, mean: Any, stddev: Any, dtype: Any, name: str | None) -> Tensor:
     kind = dtypes.as_dtype(dtype)
-    values = draw(_sizes(shape), seed, dtype=kind)
+    values = draw(_sizes(shape), _pair(seed), dtype=kind)
     made: Tensor = raw.Add(
         raw.Mul(values, convert_to_tensor(stddev, kind)), convert_to_tensor(mean, kind), name=name
     )
@@ -211,7 +217,7 @@ def stateless_multinomial(
 ) -> Tensor:
     """Like multinomial, decided by the seed, two integers."""
     made: Tensor = _stateless_multinomial(
-        logits, num_samples, seed, output_dtype=dtypes.as_dtype(output_dtype), name=name
+        logits, num_samples, _pair(seed), output_dtype=dtypes.as_dtype(output_dtype), name=name
     )
     return made
 
