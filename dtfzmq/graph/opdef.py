@@ -39,6 +39,16 @@ class NoGrad:
 NO_GRAD = NoGrad
 
 
+class Undefined(NoGrad):
+    """The decision that an op has no gradient and that asking for it is an error: LookupError, as in TensorFlow."""
+
+    def __repr__(self) -> str:
+        return f"UNDEFINED({self.reason!r})"
+
+
+UNDEFINED = Undefined
+
+
 class Sample:
     """Arguments of one call of an op's builder, from which the registry's tests are made.
 

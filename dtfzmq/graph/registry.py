@@ -17,10 +17,10 @@ from dtfzmq.base.shapes import as_shape
 from dtfzmq.graph import opdef
 from dtfzmq.graph.convert import convert_to_tensor, make_array
 from dtfzmq.graph.graph import Graph, get_default_graph
-from dtfzmq.graph.opdef import NO_GRAD, Arg, Attr, NoGrad, OpDef, Sample, all_ops, find, lookup
+from dtfzmq.graph.opdef import NO_GRAD, UNDEFINED, Arg, Attr, NoGrad, OpDef, Sample, all_ops, find, lookup
 from dtfzmq.graph.tensor import Operation, Tensor
 
-__all__ = ["NO_GRAD", "OpDef", "Sample", "all_ops", "find", "graph_of", "lookup", "op"]
+__all__ = ["NO_GRAD", "UNDEFINED", "OpDef", "Sample", "all_ops", "find", "graph_of", "lookup", "op"]
 
 
 def op(
@@ -46,7 +46,8 @@ def op(
 
     signature: see ``opdef``.
     shape: ``shape(op) -> [TensorShape, ...]``, one per output; raises ValueError if the inputs do not go together.
-    grad: ``grad(op, *grads) -> (gradient per input, ...)``, or ``NO_GRAD(reason)``.
+    grad: ``grad(op, *grads) -> (gradient per input, ...)``, ``NO_GRAD(reason)``, or
+        ``UNDEFINED(reason)`` if asking for it is a LookupError.
     kernel: ``kernel(*inputs)``, for ops without attributes that matter.
     make: ``make(node, env) -> fn(*inputs)``, called once per node when a part is registered.
     start: ``start(node, env) -> begin(ctx, inputs, done)``, for ops that wait without holding a thread.

@@ -10,7 +10,7 @@ from dtfzmq.base import dtypes, errors
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Operation, Tensor
-from dtfzmq.graph.registry import NO_GRAD, Sample, op
+from dtfzmq.graph.registry import UNDEFINED, Sample, op
 from dtfzmq.graph.static import constant_value
 from dtfzmq.ops.arguments import scalar
 from dtfzmq.ops.raw import raw
@@ -73,7 +73,7 @@ def _shape(n: Operation) -> list[TensorShape]:
 _BOXES = np.array([[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, 2, 1, 3], [1, 3, 0, 2]], np.float64)
 _SCORES = np.array([0.5, 0.75, 0.25, 0.9])
 _REST = (np.int32(3), np.float32(0.5), np.float32(0.1))
-_NONE = NO_GRAD("which boxes are best does not change smoothly")
+_NONE = UNDEFINED("which boxes are best does not change smoothly")
 op(
     "NonMaxSuppressionV3",
     "boxes: E, scores: E, max_output_size: int32, iou_threshold: float32, score_threshold: float32 -> "

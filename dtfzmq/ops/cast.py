@@ -9,7 +9,7 @@ import numpy as np
 from dtfzmq.base import dtypes, errors
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
-from dtfzmq.graph.registry import NO_GRAD, Sample, op
+from dtfzmq.graph.registry import UNDEFINED, Sample, op
 from dtfzmq.graph.shape_rules import same
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
@@ -77,7 +77,7 @@ def _bitcast_kernel(node: Any, env: Any) -> Any:
 
 _bitcast = op(
     "Bitcast", "input: N; type: type -> output: type", shape=_bitcast_shape, make=_bitcast_kernel,
-    grad=NO_GRAD("bits, not values"),
+    grad=UNDEFINED("bits, not values"),
     samples=[Sample(mat(2, 3), type=dtypes.int64), Sample(mat(2, 2, dtype="float32"), type=dtypes.int64)],
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ from dtfzmq.base import dtypes, errors
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Operation, Tensor
-from dtfzmq.graph.registry import NO_GRAD, Sample, op
+from dtfzmq.graph.registry import NO_GRAD, UNDEFINED, Sample, op
 from dtfzmq.graph.static import value_as_shape
 from dtfzmq.ops.arguments import vector
 from dtfzmq.ops.random import generator, op_seeds
@@ -138,7 +138,7 @@ def _crop_grad(n: Operation, g: Tensor) -> tuple[Tensor | None, Tensor, None, No
 
 _BOXES = np.array([[0.1, 0.2, 0.7, 0.9], [-0.2, 0.0, 1.1, 1.0]], np.float32)
 _IMAGE, _WHICH = mat(2, 4, 5, 2, dtype="float32"), ints(1, 0)
-_NO_SECOND = NO_GRAD("as in TensorFlow")
+_NO_SECOND = UNDEFINED("as in TensorFlow")
 op(
     "CropAndResize",
     "image: R, boxes: float32, box_ind: int32, crop_size: int32; method: str = 'bilinear', "
@@ -213,7 +213,7 @@ def _draw(images: Array, boxes: Array, colors: Array) -> Array:
 
 op(
     "DrawBoundingBoxesV2", "images: E, boxes: float32, colors: float32 -> output: E",
-    shape=lambda n: [n.inputs[0].shape.with_rank(4)], kernel=_draw, grad=NO_GRAD("as in TensorFlow"),
+    shape=lambda n: [n.inputs[0].shape.with_rank(4)], kernel=_draw, grad=UNDEFINED("as in TensorFlow"),
     samples=[Sample(_IMAGE, _BOXES[:, None].clip(0, 1), np.zeros((0, 4), np.float32))],
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Operation, Tensor, get_default_graph
 from dtfzmq.graph.node import Node
-from dtfzmq.graph.registry import NO_GRAD, Sample, op
+from dtfzmq.graph.registry import UNDEFINED, Sample, op
 from dtfzmq.graph.static import value_as_shape
 from dtfzmq.ops import random
 from dtfzmq.ops.array import int_vector
@@ -79,11 +79,11 @@ _gamma = op(
 )  # fmt: skip
 _gamma_slope_op = op(
     "RandomGammaGrad", "alpha: E, sample: E -> output: E", shape=lambda n: [n.inputs[1].shape], kernel=_gamma_slope,
-    grad=NO_GRAD("no second derivative of a draw"), samples=[Sample(pos(2), pos(3, 2, seed=1))],
+    grad=UNDEFINED("no second derivative of a draw"), samples=[Sample(pos(2), pos(3, 2, seed=1))],
 )  # fmt: skip
 _poisson = op(
     "RandomPoissonV2", f"shape: I, rate: E; dtype: type = int64, {_SEED} -> output: dtype", shape=_outer_shape,
-    make=_drawn(lambda rng, rate, sizes: rng.poisson(rate, sizes)), grad=NO_GRAD("random numbers"), stateful=True,
+    make=_drawn(lambda rng, rate, sizes: rng.poisson(rate, sizes)), grad=UNDEFINED("random numbers"), stateful=True,
     samples=[Sample(ints(4), pos(2), values=False, seed=1)],
 )  # fmt: skip
 

@@ -11,7 +11,7 @@ from dtfzmq.base import errors
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Operation, Tensor
-from dtfzmq.graph.registry import NO_GRAD, Sample, op
+from dtfzmq.graph.registry import UNDEFINED, Sample, op
 from dtfzmq.graph.static import value_as_shape
 from dtfzmq.ops import windows
 from dtfzmq.ops.random import generator
@@ -199,7 +199,7 @@ op(
     "orig_input: R, orig_output: R, out_backprop: R, row_pooling_sequence: int64, col_pooling_sequence: int64; "
     "overlapping: bool = False -> output: R",
     shape=lambda n: [n.inputs[0].shape], make=_max_grad_kernel,
-    grad=NO_GRAD("TensorFlow gives no second derivative of it either"),
+    grad=UNDEFINED("TensorFlow gives no second derivative of it either"),
     samples=[
         Sample(mat(1, 3, 4, 2), mat(1, 2, 3, 2), mat(1, 2, 3, 2, seed=2), *_EDGES, overlapping=o) for o in (False, True)
     ],
@@ -209,7 +209,7 @@ op(
     "orig_input_tensor_shape: I, out_backprop: R, row_pooling_sequence: int64, col_pooling_sequence: int64; "
     "overlapping: bool = False -> output: R",
     shape=lambda n: [value_as_shape(n.inputs[0])], make=_average_grad_kernel,
-    grad=NO_GRAD("TensorFlow gives no second derivative of it either"),
+    grad=UNDEFINED("TensorFlow gives no second derivative of it either"),
     samples=[
         Sample(np.array([1, 3, 4, 2], np.int32), mat(1, 2, 3, 2), *_EDGES, overlapping=o) for o in (False, True)
     ],

@@ -56,7 +56,7 @@ def rule_of(op: Operation) -> Rule | None:
     name = op.attrs.get("_gradient_op_type")
     if name is None:
         definition = registry.find(op.type)
-        if definition is not None:
+        if definition is not None and not isinstance(definition.grad, registry.UNDEFINED):
             return definition.grad if callable(definition.grad) else None
         name = op.type
     try:

@@ -9,7 +9,7 @@ import numpy as np
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
-from dtfzmq.graph.registry import NO_GRAD, Sample, op
+from dtfzmq.graph.registry import UNDEFINED, Sample, op
 from dtfzmq.ops.array import concat
 from dtfzmq.ops.clip import norm
 from dtfzmq.ops.complex import cmat, conj
@@ -75,7 +75,7 @@ def _log(x: Array) -> Array:
 
 
 _logarithm = op(
-    "MatrixLogarithm", "input: C -> output: C", shape=_square, kernel=_log, grad=NO_GRAD("as in TensorFlow"),
+    "MatrixLogarithm", "input: C -> output: C", shape=_square, kernel=_log, grad=UNDEFINED("as in TensorFlow"),
     samples=[Sample(cmat(3, 3) + 4 * np.eye(3))],
 )  # fmt: skip
 

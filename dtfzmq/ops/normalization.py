@@ -10,7 +10,7 @@ from dtfzmq.base import dtypes
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Operation, Tensor
-from dtfzmq.graph.registry import NO_GRAD, Sample, op
+from dtfzmq.graph.registry import UNDEFINED, Sample, op
 from dtfzmq.graph.static import dims
 from dtfzmq.ops import windows
 from dtfzmq.ops.nn import batch_normalization
@@ -81,7 +81,7 @@ op(
 )  # fmt: skip
 op(
     "LRNGrad", f"input_grads: E, input_image: E, output_image: E; {_LRN} -> output: E", shape=_lrn_shape,
-    make=_lrn_grad_make, grad=NO_GRAD("TensorFlow gives no second derivative of lrn either"),
+    make=_lrn_grad_make, grad=UNDEFINED("TensorFlow gives no second derivative of lrn either"),
     samples=[_lrn_sample(), _lrn_sample(**_SETTING)],
 )  # fmt: skip
 

@@ -14,7 +14,7 @@ from dtfzmq.base import errors
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Operation, Tensor
-from dtfzmq.graph.registry import NO_GRAD, Sample, op
+from dtfzmq.graph.registry import UNDEFINED, Sample, op
 from dtfzmq.graph.static import full_dims, value_as_shape
 from dtfzmq.ops import windows
 from dtfzmq.ops.raw import raw
@@ -271,7 +271,7 @@ def _dilation_grad_make(by_filter: bool) -> Any:
 
 _MOVES = "strides: list(int), rates: list(int), padding: str"
 _MORPH: dict[str, Any] = {"strides": [1, 2, 1, 1], "rates": [1, 1, 2, 1], "padding": "SAME"}
-_NONE = NO_GRAD("which values are largest does not change smoothly; TensorFlow has none either")
+_NONE = UNDEFINED("which values are largest does not change smoothly; TensorFlow has none either")
 op(
     "Dilation2D", f"input: R, filter: R; {_MOVES} -> output: R", shape=_dilation_shape, make=_dilation_make,
     grad=lambda n, g: (

@@ -11,7 +11,7 @@ from dtfzmq.base import dtypes, errors
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Operation, Tensor
-from dtfzmq.graph.registry import NO_GRAD, Sample, op
+from dtfzmq.graph.registry import UNDEFINED, Sample, op
 from dtfzmq.graph.static import constant_value, value_as_shape
 from dtfzmq.ops import windows
 from dtfzmq.ops.raw import raw
@@ -255,7 +255,7 @@ op(
 )  # fmt: skip
 op(
     "ResizeArea", "images: R, size: int32; align_corners: bool = False -> resized_images: float32", shape=_shape,
-    make=_area_make, grad=NO_GRAD("TensorFlow has none either"),
+    make=_area_make, grad=UNDEFINED("TensorFlow has none either"),
     samples=[Sample(_X, _SIZE), Sample(_X, ints(2, 2), align_corners=True)],
 )  # fmt: skip
 

@@ -11,7 +11,7 @@ from dtfzmq.base import dtypes
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor, get_default_graph
-from dtfzmq.graph.registry import NO_GRAD, Sample, op
+from dtfzmq.graph.registry import NO_GRAD, UNDEFINED, Sample, op
 from dtfzmq.graph.shape_rules import same
 from dtfzmq.graph.static import constant_value, dims, value_as_shape
 from dtfzmq.ops.alignment import without_extra_axis
@@ -61,11 +61,11 @@ def _unique_shape(n: Any) -> list[TensorShape]:
 _WORDS = np.array([b"b", b"a", b"b"], object)
 _unique = op(
     "Unique", "x: T; out_idx: type = int32 -> y: T, idx: out_idx", shape=_unique_shape, make=_unique_kernel(2),
-    grad=NO_GRAD("a set is no smooth function"), samples=[Sample(ints(3, 1, 3, 2)), Sample(_WORDS)],
+    grad=UNDEFINED("a set is no smooth function"), samples=[Sample(ints(3, 1, 3, 2)), Sample(_WORDS)],
 )  # fmt: skip
 _unique_with_counts = op(
     "UniqueWithCounts", "x: T; out_idx: type = int32 -> y: T, idx: out_idx, count: out_idx", shape=_unique_shape,
-    make=_unique_kernel(3), grad=NO_GRAD("a set is no smooth function"),
+    make=_unique_kernel(3), grad=UNDEFINED("a set is no smooth function"),
     samples=[Sample(ints(3, 1, 3, 2), out_idx=dtypes.int64), Sample(_WORDS)],
 )  # fmt: skip
 
@@ -85,7 +85,7 @@ def _difference_kernel(node: Any, env: Any) -> Any:
 
 _list_diff = op(
     "ListDiff", "x: T, y: T; out_idx: type = int32 -> out: T, idx: out_idx", shape=lambda n: [_VECTOR, _VECTOR],
-    make=_difference_kernel, grad=NO_GRAD("a set is no smooth function"),
+    make=_difference_kernel, grad=UNDEFINED("a set is no smooth function"),
     samples=[Sample(ints(1, 2, 3, 4, 2), ints(2, 9)), Sample(_WORDS, _WORDS[:1])],
 )  # fmt: skip
 

@@ -13,7 +13,7 @@ import numpy as np
 from dtfzmq.base import errors
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.graph import Tensor
-from dtfzmq.graph.registry import NO_GRAD, Sample, op
+from dtfzmq.graph.registry import NO_GRAD, UNDEFINED, Sample, op
 from dtfzmq.graph.sparse import row_major
 from dtfzmq.graph.static import constant_value, dims, value_as_shape
 from dtfzmq.ops.arguments import scalar, vector
@@ -391,6 +391,6 @@ def _extreme_shape(n: Any) -> list[TensorShape]:
 reduce_max_op = op(
     "SparseReduceMax",
     "indices: int64, values: R, shape: int64, axes: int32; keep_dims: bool = False -> output: R",
-    shape=_extreme_shape, make=_extreme_kernel, grad=NO_GRAD("as in TensorFlow"),
+    shape=_extreme_shape, make=_extreme_kernel, grad=UNDEFINED("as in TensorFlow"),
     samples=[Sample(*_FACTOR, ints(1)), Sample(*_FACTOR, ints(0, 1), keep_dims=True)],
 )  # fmt: skip

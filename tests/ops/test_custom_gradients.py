@@ -22,6 +22,20 @@ def graph(monkeypatch):
         yield made
 
 
+@pytest.mark.parametrize("fn", [
+    lambda x: tf.unique(x)[0], lambda x: tf.image.resize_area(tf.reshape(x, [1, 2, 2, 1]), [3, 3]),
+    lambda x: tf.bitcast(tf.bitcast(x, tf.int32), tf.float32) + tf.bitcast(x, tf.float32),
+    lambda x: tf.setdiff1d(x, x[:1])[0], lambda x: tf.cast(tf.random_poisson(x, []), tf.float32),
+    lambda x: tf.gradients(tf.nn.lrn(tf.reshape(x, [1, 2, 2, 1])), x), lambda x: tf.gradients(tf.igamma(x, 2.0), x),
+    lambda x: tf.sparse_reduce_max(tf.SparseTensor([[0], [2]], x[:2], [3])),
+])  # fmt: skip
+def test_where_tensorflow_defines_no_gradient_asking_for_it_is_an_error(fn):
+    x = tf.constant([1.0, 2.0, 3.0, 4.0])
+    with pytest.raises(LookupError, match="No gradient defined"):
+        tf.gradients(fn(x), x)
+    assert tf.gradients(tf.stop_gradient(tf.unique(x)[0]), x) == [None]
+
+
 def test_mapped_gradients(graph):
     RegisterGradient("TenTimes")(lambda op, g: g * 10.0)
     NotDifferentiable("None")
