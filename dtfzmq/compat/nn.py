@@ -53,7 +53,7 @@ from dtfzmq.ops.ctc import (
     ctc_unique_labels,
 )
 from dtfzmq.ops.elementwise import sigmoid, tanh
-from dtfzmq.ops.embedding import embedding_lookup_sparse, safe_embedding_lookup_sparse
+from dtfzmq.ops.embedding import embedding_lookup, embedding_lookup_sparse, safe_embedding_lookup_sparse
 from dtfzmq.ops.fractional_pooling import fractional_avg_pool, fractional_max_pool
 from dtfzmq.ops.matmul import l2_loss
 from dtfzmq.ops.nn import (
@@ -62,7 +62,6 @@ from dtfzmq.ops.nn import (
     crelu,
     dropout,
     elu,
-    embedding_lookup,
     in_top_k,
     leaky_relu,
     log_poisson_loss,

@@ -46,7 +46,7 @@ from dtfzmq.layers.regularizers import (
     l2_regularizer,
     sum_regularizer,
 )
-from dtfzmq.ops import array, nn, reductions, slicing
+from dtfzmq.ops import array, embedding, nn, reductions, slicing
 from dtfzmq.ops.cast import cast
 from dtfzmq.variables.initializers import Zeros
 from dtfzmq.variables.scope import variable_scope
@@ -237,7 +237,7 @@ def embed_sequence(
         shape = [vocab_size, embed_dim] if not reuse or (vocab_size and embed_dim) else None
         table = model_variable("embeddings", shape=shape, initializer=initializer, regularizer=regularizer,
                                trainable=trainable)  # fmt: skip
-        return nn.embedding_lookup(table, ids)
+        return embedding.embedding_lookup(table, ids)
 
 
 def maxout(inputs: Any, num_units: int, axis: int = -1, scope: Any = None) -> Tensor:

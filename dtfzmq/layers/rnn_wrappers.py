@@ -16,7 +16,7 @@ from dtfzmq.graph.static import constant_value
 from dtfzmq.layers import naming
 from dtfzmq.layers.base import Layer
 from dtfzmq.layers.rnn_cells import LSTMStateTuple, RNNCell, pack_sizes, size_leaves
-from dtfzmq.ops import array, elementwise, matmul, nest, nn, random
+from dtfzmq.ops import array, elementwise, embedding, matmul, nest, nn, random
 from dtfzmq.variables.initializers import RandomUniform, Zeros
 from dtfzmq.variables.scope import get_variable, get_variable_scope, variable_scope
 
@@ -358,7 +358,7 @@ class EmbeddingWrapper(RNNCell):
         first = self._initializer or get_variable_scope().initializer or RandomUniform(-limit, limit)
         kind = nest.flatten(state)[0].dtype.base_dtype
         table = get_variable("embedding", self._shape, initializer=first, dtype=kind)
-        return self._cell(nn.embedding_lookup(table, array.reshape(inputs, [-1])), state)
+        return self._cell(embedding.embedding_lookup(table, array.reshape(inputs, [-1])), state)
 
 
 class _Projection(_Wrapper):

@@ -11,7 +11,7 @@ from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.shape_rules import broadcast, same
-from dtfzmq.graph.static import full_dims
+from dtfzmq.graph.static import constant_value, full_dims
 from dtfzmq.ops import softmax_kernels
 from dtfzmq.ops.arguments import scalar
 from dtfzmq.ops.broadcasting import unbroadcast
@@ -274,15 +274,17 @@ def _in_top_k(predictions: Array, targets: Array, k: Array) -> Array:
 
 def _top_k_shape(n: Any) -> list[TensorShape]:
     shape = n.inputs[0].shape
-    k = n.attrs["k"]
+    k = constant_value(n.inputs[1])
     if shape.ndims is None:
         return [shape, shape]
     if shape.ndims < 1:
         raise ValueError(f"top_k needs input of rank 1 or more, not {shape}")
     last = shape.dims_or_none[-1]
-    if last is not None and last < k:
+    if k is not None and k < 0:
+        raise ValueError(f"Need k >= 0, got {k}")
+    if last is not None and k is not None and last < k:
         raise ValueError(f"input must have last dimension >= k = {k} but is {last}")
-    return [shape[:-1].concatenate([k])] * 2
+    return [shape[:-1].concatenate([None if k is None else int(k)])] * 2
 
 
 def _falling(x: Array) -> Array:
@@ -293,22 +295,25 @@ def _falling(x: Array) -> Array:
 
 
 def _top_k_kernel(node: Any, env: Any) -> Any:
-    k, to = node.attrs["k"], node.dtypes[1].np_dtype
+    to = node.dtypes[1].np_dtype
 
-    def top_k(x: Array) -> tuple[Array, Array]:
-        if x.ndim < 1 or x.shape[-1] < k:
-            raise errors.InvalidArgumentError(None, None, f"input must have at least k({k}) columns")
-        order = np.argsort(_falling(x), axis=-1, kind="stable")[..., :k]
+    def top_k(x: Array, k: Array) -> tuple[Array, Array]:
+        most = scalar("k", k)
+        if most < 0:
+            raise errors.InvalidArgumentError(None, None, f"Need k >= 0, got {most}")
+        if x.ndim < 1 or x.shape[-1] < most:
+            raise errors.InvalidArgumentError(None, None, f"input must have at least k({most}) columns")
+        order = np.argsort(_falling(x), axis=-1, kind="stable")[..., :most]
         return np.take_along_axis(x, order, -1), order.astype(to)
 
     return top_k
 
 
-def _top_k_grad(n: Any, g: Tensor, g_index: Any) -> tuple[Tensor]:
+def _top_k_grad(n: Any, g: Tensor, g_index: Any) -> tuple[Tensor, None]:
     x, index = n.inputs[0], n.outputs[1]
     spread = raw.OneHot(index, raw.Shape(x)[-1], 1.0, 0.0)
     spread = spread if spread.dtype is g.dtype.base_dtype else raw.Cast(spread, DstT=g.dtype.base_dtype)
-    return (raw.Sum(raw.ExpandDims(g, -1) * spread, ints(-2)),)
+    return raw.Sum(raw.ExpandDims(g, -1) * spread, ints(-2)), None
 
 
 _in_top_k_op = op(
@@ -317,8 +322,11 @@ _in_top_k_op = op(
     samples=[Sample(mat(3, 4, dtype="float32"), ints(0, 3, 9), ints(2)[0])],
 )  # fmt: skip
 _top_k_op = op(
-    "TopKV2", "input: R; k: int, sorted: bool = True, index_type: type = int32 -> values: R, indices: index_type",
+    "TopKV2", "input: R, k: I; sorted: bool = True, index_type: type = int32 -> values: R, indices: index_type",
     shape=_top_k_shape,
     make=_top_k_kernel, grad=_top_k_grad,
-    samples=[Sample(mat(2, 5), k=2), Sample(mat(4), k=4), Sample(np.array([1, 2**64 - 1, 3], np.uint64), k=2)],
+    samples=[
+        Sample(mat(2, 5), np.int32(2)), Sample(mat(4), np.int64(4)),
+        Sample(np.array([1, 2**64 - 1, 3], np.uint64), np.int32(2)),
+    ],
 )  # fmt: skip

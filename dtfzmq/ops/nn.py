@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dtfzmq.base import dtypes, errors
+from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
-from dtfzmq.graph.static import constant_value, dims
+from dtfzmq.graph.static import dims
 from dtfzmq.ops import activations  # noqa: F401  # declares the ops used here
 from dtfzmq.ops.bias import bias_add, relu_layer, xw_plus_b
 from dtfzmq.ops.clip import l2_normalize
@@ -241,10 +241,15 @@ def sigmoid_cross_entropy_with_logits(
 def weighted_cross_entropy_with_logits(
     labels: Any = None, logits: Any = None, pos_weight: Any = None, name: str | None = None, targets: Any = None
 ) -> Tensor:
-    """sigmoid_cross_entropy_with_logits with positive labels weighted by pos_weight; `targets` are labels."""
+    """sigmoid_cross_entropy_with_logits with positive labels weighted by pos_weight; `targets` are labels.
+
+    Raises ValueError for logits and labels of different shapes.
+    """
     targets = one_of("labels", labels, "targets", targets)
     logits = convert_to_tensor(logits, name="logits")
     targets = convert_to_tensor(targets, dtype=None if isinstance(targets, Tensor) else logits.dtype.base_dtype)
+    if not targets.shape.is_compatible_with(logits.shape):
+        raise ValueError(f"logits and targets must have the same shape ({logits.shape} vs {targets.shape})")
     with logits.graph.name_scope(name or "logistic_loss") as scope:
         weight = 1 + (pos_weight - 1) * targets
         tail = raw.Log1p(raw.Exp(-raw.Abs(logits))) + raw.Relu(-logits)
@@ -300,11 +305,19 @@ def dropout(
         keep = convert_to_tensor(keep_prob, dtype=None if isinstance(keep_prob, Tensor) else x.dtype.base_dtype)
         if keep.dtype.base_dtype is not x.dtype.base_dtype:
             keep = raw.Cast(keep, DstT=x.dtype.base_dtype)
-        shape = raw.Shape(x) if noise_shape is None else noise_shape
+        shape = raw.Shape(x) if noise_shape is None else _noise_shape(x, noise_shape)
         mask = raw.Floor(keep + random_uniform(shape, seed=seed, dtype=x.dtype.base_dtype))
         out = x / keep * mask
         out.set_shape(x.shape)
         return out
+
+
+def _noise_shape(x: Tensor, given: Any) -> Any:
+    """`given` with the sizes that are None taken from x, where they are known."""
+    known = dims(x)
+    if not isinstance(given, (list, tuple, TensorShape)) or known is None or len(given) != len(known):
+        return given
+    return [own if size is None else size for size, own in zip(list(given), known)]
 
 
 def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
@@ -320,18 +333,10 @@ class TopK(NamedTuple):
     indices: Tensor
 
 
-def top_k(
-    input: Any, k: int = 1, sorted: bool = True, index_type: Any = dtypes.int32, name: str | None = None
-) -> TopK:
-    """The k largest entries along the last axis, in descending order, and where they stand. k must be known."""
-    if isinstance(k, Tensor):
-        known = constant_value(k)
-        if known is None:
-            raise ValueError(f"top_k needs to know k while building; {k} depends on what is fed.")
-        k = known
-    return TopK(
-        *raw.TopKV2(input, k=int(k), sorted=bool(sorted), index_type=dtypes.as_dtype(index_type), name=name)
-    )
+def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.int32, name: str | None = None) -> TopK:
+    """The k largest entries along the last axis, in descending order, and where they stand."""
+    k = k if isinstance(k, Tensor) else convert_to_tensor(k, preferred_dtype=dtypes.int32, name="k")
+    return TopK(*raw.TopKV2(input, k, sorted=bool(sorted), index_type=dtypes.as_dtype(index_type), name=name))
 
 
 def moments(
@@ -376,75 +381,8 @@ def zero_fraction(value: Any, name: str | None = None) -> Tensor:
         return reduce_mean(raw.Cast(zero, DstT=dtypes.float32), name="fraction")
 
 
-def embedding_lookup(
-    params: Any, ids: Any, partition_strategy: str = "mod", name: str | None = None, validate_indices: bool = True,
-    max_norm: float | None = None,
-) -> Tensor:  # fmt: skip
-    """Rows of `params` at `ids`. A list of parts holds row i in part i % n ("mod") or in even runs ("div")."""
-    several = isinstance(params, (list, tuple)) or hasattr(params, "_get_variable_list")  # a partitioned variable
-    parts = list(params) if several else [params]
-    if not parts:
-        raise ValueError(f"Need at least one param for embedding_lookup, got {params}")
-    ids = convert_to_tensor(ids, name="ids")
-    with ids.graph.name_scope(name or "embedding_lookup"):
-        if len(parts) == 1:
-            return _limited(_rows(parts[0], ids), ids, max_norm)
-        flat = raw.Reshape(ids, np.array([-1], np.int32))
-        kind = flat.dtype.base_dtype
-        count = convert_to_tensor(len(parts), dtype=kind)
-        if partition_strategy == "mod":
-            owner, local = raw.FloorMod(flat, count), raw.FloorDiv(flat, count)
-        elif partition_strategy == "div":
-            starts = _starts(parts, kind)
-            behind = raw.GreaterEqual(raw.ExpandDims(flat, 1), raw.ExpandDims(starts[1:], 0))
-            owner = raw.Sum(raw.Cast(behind, DstT=kind), np.int32(1))
-            local = flat - raw.GatherV2(starts, owner, 0)
-        else:
-            raise ValueError(f"Unrecognized partition strategy: {partition_strategy}. Must be `mod` or `div`.")
-        found, places = [], []
-        for i, part in enumerate(parts):
-            mine = raw.Squeeze(raw.Where(raw.Equal(owner, convert_to_tensor(i, dtype=kind))), squeeze_dims=[1])
-            found.append(_rows(part, raw.GatherV2(local, mine, 0)))
-            places.append(mine)
-        together = raw.ConcatV2(found, 0)
-        order = raw.Cast(raw.ConcatV2(places, 0), DstT=dtypes.int32)
-        ordered = raw.GatherV2(together, raw.InvertPermutation(order), 0)
-        row = found[0].shape[1:]
-        if ids.shape.ndims != 1:
-            ordered = raw.Reshape(ordered, raw.ConcatV2([raw.Shape(ids), raw.Shape(found[0])[1:]], 0))
-        ordered.set_shape(ids.shape.concatenate(row))
-        return _limited(ordered, ids, max_norm)
-
-
-def _starts(parts: Sequence[Any], kind: dtypes.DType) -> Tensor:
-    """The number of the first row of each part."""
-    tables = [convert_to_tensor(p) for p in parts]
-    known = [d for t in tables for d in (dims(t) or ())[:1] if d is not None]
-    if len(known) == len(tables):
-        return convert_to_tensor(np.cumsum([0, *known[:-1]]).astype(kind.np_dtype))
-    sizes = raw.Pack([raw.Shape(t, out_type=kind)[0] for t in tables], axis=0)
-    return raw.Cumsum(sizes, np.int32(0), exclusive=True)
-
-
-def _rows(params: Any, ids: Tensor) -> Tensor:
-    """A gather that stands with the params, so that rows travel and not the table."""
-    table = convert_to_tensor(params, name="params")
-    with table.graph.colocate_with(table):
-        return raw.GatherV2(table, ids, 0)
-
-
-def _limited(rows: Tensor, ids: Tensor, max_norm: float | None) -> Tensor:
-    if max_norm is None:
-        return raw.Identity(rows)
-    first = ids.shape.ndims or 0
-    axes = list(range(first, rows.shape.ndims or first + 1))
-    norms = raw.Sqrt(raw.Sum(raw.Square(rows), np.array(axes, np.int32), keep_dims=True))
-    limit = convert_to_tensor(float(max_norm), dtype=rows.dtype.base_dtype)
-    return rows * raw.Minimum(limit / raw.Maximum(norms, limit * 1e-12), convert_to_tensor(1.0, dtype=rows.dtype))
-
-
 __all__ = [
-    "batch_normalization", "bias_add", "crelu", "dropout", "elu", "embedding_lookup", "in_top_k", "l2_loss",
+    "batch_normalization", "bias_add", "crelu", "dropout", "elu", "in_top_k", "l2_loss",
     "l2_normalize", "leaky_relu", "log_poisson_loss", "log_softmax", "moments", "relu", "relu6", "relu_layer", "selu",
     "sigmoid", "sigmoid_cross_entropy_with_logits", "softmax", "softmax_cross_entropy_with_logits",
     "softmax_cross_entropy_with_logits_v2", "softplus", "softsign", "sparse_softmax_cross_entropy_with_logits", "swish",

@@ -11,12 +11,9 @@ from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.ops.candidates import compute_accidental_hits, log_uniform_candidate_sampler
 from dtfzmq.ops.constants import stop_gradient
+from dtfzmq.ops.embedding import embedding_lookup
 from dtfzmq.ops.matmul import matmul
-from dtfzmq.ops.nn import (
-    embedding_lookup,
-    sigmoid_cross_entropy_with_logits,
-    softmax_cross_entropy_with_logits_v2,
-)
+from dtfzmq.ops.nn import sigmoid_cross_entropy_with_logits, softmax_cross_entropy_with_logits_v2
 from dtfzmq.ops.raw import raw
 
 _LEAST = np.float32(np.finfo(np.float32).min)

@@ -9,7 +9,7 @@ from dtfzmq.base import errors
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Graph
 from dtfzmq.graph.sparse import SparseTensor
-from dtfzmq.ops import candidates, embedding, nn, sampled_losses
+from dtfzmq.ops import candidates, embedding, sampled_losses
 from dtfzmq.ops.constants import constant
 from dtfzmq.ops.gradients import gradients
 from tests.kit.evaluate import Env, evaluate
@@ -161,7 +161,7 @@ def test_embeddings_in_parts_are_the_whole_table(strategy, limit):
         norms = np.linalg.norm(want, axis=-1, keepdims=True)
         want = want * np.minimum(1, limit / norms)
     with Graph().as_default():
-        got = nn.embedding_lookup(parts, ids, partition_strategy=strategy, max_norm=limit)
+        got = embedding.embedding_lookup(parts, ids, partition_strategy=strategy, max_norm=limit)
         assert got.shape.as_list() == [2, 3, 3]
         np.testing.assert_allclose(evaluate(got), want)
 

@@ -9,7 +9,7 @@ import dtfzmq as tf
 from dtfzmq.base import errors
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Graph
-from dtfzmq.ops import array, clip, extremes, families, math, nest, nn, reductions, slicing
+from dtfzmq.ops import array, clip, embedding, extremes, families, math, nest, nn, reductions, slicing
 from dtfzmq.ops import constants as c
 from tests.kit.evaluate import evaluate
 
@@ -200,8 +200,8 @@ def test_dropout():
 def test_embedding_lookup_over_parts():
     table = np.arange(14, dtype=np.float32).reshape(7, 2)
     ids = c.placeholder("int64", [None])
-    mod = nn.embedding_lookup([table[i::3] for i in range(3)], ids)
-    div = nn.embedding_lookup([table[:3], table[3:5], table[5:]], ids, partition_strategy="div")
+    mod = embedding.embedding_lookup([table[i::3] for i in range(3)], ids)
+    div = embedding.embedding_lookup([table[:3], table[3:5], table[5:]], ids, partition_strategy="div")
     for made in (mod, div):
         np.testing.assert_array_equal(evaluate(made, {ids: [6, 0, 3, 3]}), table[[6, 0, 3, 3]])
         assert made.shape.as_list() == [None, 2]
