@@ -139,12 +139,15 @@ def _spectral(tensor: Tensor, axis: Sequence[int], keep: bool) -> Tensor:
     """The largest singular value of the matrices in two axes."""
     rank = tensor.shape.ndims
     if rank is None:
-        raise ValueError(f"The rank of {tensor} must be known for a matrix norm.")
-    inner = [a % rank for a in axis]
-    order = np.array([*(i for i in range(rank) if i not in inner), *inner], np.int32)
+        places = raw.FloorMod(np.array(axis, np.int32), raw.Rank(tensor))
+        order: Any = raw.ConcatV2([raw.ListDiff(raw.Range(0, raw.Rank(tensor), 1), places)[0], places], 0)
+        inner: list[Any] = [raw.Min(places, 0), raw.Max(places, 0)]
+    else:
+        inner = sorted(a % rank for a in axis)
+        order = np.array([*(i for i in range(rank) if i not in inner), *(a % rank for a in axis)], np.int32)
     moved = raw.Transpose(tensor, order)
     top = reduce_max(raw.Svd(moved, Ts=tensor.dtype.base_dtype.real_dtype, compute_uv=False)[0], -1)
-    for a in sorted(inner) if keep else ():
+    for a in inner if keep else ():
         top = raw.ExpandDims(top, a)
     return top
 

@@ -280,13 +280,12 @@ def ctc_loss_v2(
     """ctc_loss with labels as rows of a matrix, of which `label_length` count, or as a SparseTensor.
 
     The blank is class `blank_index`, by default the first for a matrix and the last for a SparseTensor. `unique` is
-    accepted: the loss needs no help from it. The number of classes must be known.
+    accepted: the loss needs no help from it.
     """
     logits = convert_to_tensor(logits, name="logits")
-    classes = (dims(logits) or (None,))[-1]
-    if classes is None:
-        raise ValueError(f"ctc_loss_v2 needs logits with a known number of classes, not {logits}.")
+    known = (dims(logits) or (None,))[-1]
     with logits.graph.name_scope(name or "ctc_loss_dense"):
+        classes: Any = raw.Shape(logits)[-1] if known is None else known
         sparse = isinstance(labels, SparseTensor)
         blank = ((-1 if sparse else 0) if blank_index is None else blank_index) % classes
         if not sparse:
@@ -294,8 +293,8 @@ def ctc_loss_v2(
             counted = raw.Less(raw.Range(0, raw.Shape(labels)[1], 1), raw.ExpandDims(label_length, 1))
             at = raw.Where(counted)
             labels = SparseTensor(at, raw.GatherNd(labels, at), raw.Cast(raw.Shape(labels), DstT=dtypes.int64))
-        if blank != classes - 1:  # the blank moves to the end, what was behind it one down
-            order = np.array([i for i in range(classes) if i != blank] + [blank], np.int32)
+        if known is None or blank != known - 1:  # the blank moves to the end, what was behind it one down
+            order = raw.ConcatV2([raw.Range(0, blank, 1), raw.Range(blank + 1, classes, 1), raw.Pack([blank])], 0)
             logits = raw.GatherV2(logits, order, -1)
             behind = raw.Cast(raw.Greater(labels.values, blank), DstT=dtypes.int32)
             labels = SparseTensor(labels.indices, labels.values - behind, labels.dense_shape)

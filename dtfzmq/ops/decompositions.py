@@ -72,7 +72,7 @@ def _qr_grad(n: Any, dq: Tensor, dr: Tensor) -> tuple[Tensor]:
     q, r = n.outputs
     _, rows, columns, _ = _sizes(n)
     if rows is None or columns is None or n.attrs["full_matrices"] and rows > columns:
-        raise ValueError(
+        raise NotImplementedError(
             "The gradient of qr is known for matrices of known size, without full_matrices unless there are at least "
             f"as many columns as rows; the input is {n.inputs[0]}."
         )
@@ -140,16 +140,19 @@ def _svd_grad(n: Any, gs: Tensor, gu: Tensor, gv: Tensor) -> tuple[Tensor]:
         _, u, v = raw.Svd(x, Ts=n.outputs[0].dtype)
         return (matmul(u, matmul(diagonal, v, adjoint_b=True)),)
     _, rows, columns, _ = _sizes(n)
-    if rows is None or columns is None or n.attrs["full_matrices"] and rows != columns:
-        raise ValueError(
-            "The gradient of svd with vectors is known for matrices of known size, without full_matrices unless they "
-            f"are square; the input is {x}."
+    full = n.attrs["full_matrices"]
+    if rows is None or columns is None or full and abs(rows - columns) > 1:
+        raise NotImplementedError(
+            "The gradient of svd with vectors is known for matrices of known size, with full_matrices where rows and "
+            f"columns differ by one at most; the input is {x}."
         )
     s, u, v = n.outputs
     s = s if kind is s.dtype.base_dtype else raw.Cast(s, DstT=kind)
     swapped = rows > columns
     if swapped:
         u, v, gu, gv = v, u, gv, gu
+    least = min(rows, columns)
+    v, gv, beyond, g_beyond = v[..., :, :least], gv[..., :, :least], v[..., :, least:], gv[..., :, least:]
     s_mat = matrix_diag(s)
     f = _between(raw.Square(s))
     fu = f * matmul(u, gu, adjoint_a=True)
@@ -159,6 +162,8 @@ def _svd_grad(n: Any, gs: Tensor, gu: Tensor, gv: Tensor) -> tuple[Tensor]:
     if rows != columns:
         outer = matrix_transpose(gv)
         rest = outer - matmul(matmul(outer, v), v, adjoint_b=True)
+        if full:
+            rest = rest - matmul(matmul(v, g_beyond, adjoint_a=True), beyond, adjoint_b=True)
         grad = grad + matmul(matmul(u, matrix_diag(_safe_reciprocal(s))), rest)
     return (matrix_transpose(grad) if swapped else grad,)
 

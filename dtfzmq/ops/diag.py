@@ -160,7 +160,10 @@ def _diag_shape(n: Any) -> list[TensorShape]:
     if known[-1] is None:
         sizes: list[int | None] = [None if v < 0 else int(v) for v in (rows, columns)]
         return [TensorShape([*lead, *sizes])]
-    return [TensorShape([*lead, *_matrix_size(known[-1], low, high, int(rows), int(columns))])]
+    try:
+        return [TensorShape([*lead, *_matrix_size(known[-1], low, high, int(rows), int(columns))])]
+    except errors.InvalidArgumentError as error:
+        raise ValueError(error.message) from None
 
 
 def _part_grad(n: Any, g: Tensor) -> tuple[Tensor, None, Tensor]:
@@ -251,7 +254,7 @@ def _tensor_part_shape(n: Any) -> list[TensorShape]:
 
 _diag = op(
     "Diag", "diagonal: N -> output: N", kernel=_tensor_diag_kernel,
-    shape=lambda n: [n.inputs[0].shape.concatenate(n.inputs[0].shape)],
+    shape=lambda n: [n.inputs[0].shape.with_rank_at_least(1).concatenate(n.inputs[0].shape)],
     grad=lambda n, g: (raw.DiagPart(g),), samples=[Sample(mat(4)), Sample(mat(2, 3))],
 )  # fmt: skip
 _diag_part = op(

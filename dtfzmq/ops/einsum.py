@@ -193,9 +193,9 @@ def _einsum_grad_grad(n: Any, h: Tensor) -> tuple[Tensor | None, ...]:
     g, inputs = n.inputs[0], list(n.inputs[1:])
     steady = [conj(t) for t in inputs]
     to_g = raw.Einsum([h if i == wrt else t for i, t in enumerate(steady)], equation=equation)
-    put = [conj(h) if i == wrt else t for i, t in enumerate(inputs)]
+    put = [h if i == wrt else t for i, t in enumerate(steady)]
     rest = [
-        None if i == wrt else conj(raw.EinsumGrad(conj(g), [conj(t) for t in put], equation=equation, wrt=i))
+        None if i == wrt else raw.EinsumGrad(conj(g), put, equation=equation, wrt=i)
         for i in range(len(inputs))
     ]
     return (to_g, *rest)

@@ -24,6 +24,8 @@ def _arg_shape(n: Any) -> list[TensorShape]:
     if axis is None:
         return [TensorShape([None] * max(0, len(known) - 1))]
     a = int(axis)
+    if not known:  # the kernel refuses a scalar, as TensorFlow's does
+        return [TensorShape([])]
     if not -len(known) <= a < len(known):
         raise ValueError(f"Dimension ({a}) must be in the range [{-len(known)}, {len(known)}).")
     return [TensorShape([d for i, d in enumerate(known) if i != a % len(known)])]

@@ -108,6 +108,8 @@ def central_crop(image: Any, central_fraction: Any) -> Tensor:
     fraction = constant_value(central_fraction) if isinstance(central_fraction, Tensor) else central_fraction
     if fraction is not None and not 0 < fraction <= 1:
         raise ValueError("central_fraction must be within (0, 1]")
+    if convert_to_tensor(image).shape.ndims is None:
+        raise ValueError("central_crop needs an image or a batch of images of known rank.")
     image, rank = _image(image)
     if fraction is not None and fraction == 1:
         return image
@@ -174,11 +176,17 @@ def resize_image_with_pad(
         return pad_to_bounding_box(resized, before[0], before[1], target_height, target_width)
 
 
+def _turned(image: Any) -> tuple[Tensor, Size]:
+    """(tensor, rank); of unknown rank it may be one image or a batch, the rank a tensor. Raises as `_image` does."""
+    image = convert_to_tensor(image, name="image")
+    return (image, raw.Rank(image)) if image.shape.ndims is None else _image(image)
+
+
 def _reversed(image: Any, axis: int, scope: str) -> Tensor:
     """The image with its height (-3) or width (-2) reversed."""
-    image, rank = _image(image)
+    image, rank = _turned(image)
     with image.graph.name_scope(scope) as name:
-        return raw.ReverseV2(image, np.array([rank + axis], np.int32), name=name)
+        return raw.ReverseV2(image, _vector([rank + axis]), name=name)
 
 
 def flip_left_right(image: Any) -> Tensor:
@@ -192,18 +200,24 @@ def flip_up_down(image: Any) -> Tensor:
 
 
 def _random_flip(image: Any, axis: int, seed: int | None, scope: str) -> Tensor:
-    image, rank = _image(image)
-    with image.graph.name_scope(scope):
-        where = np.array([rank + axis], np.int32)
-        if rank == 3:
-            drawn = raw.Less(random_uniform([], seed=seed), np.float32(0.5))
-            out = cond(drawn, lambda: raw.ReverseV2(image, where), lambda: raw.Identity(image))
-            out.set_shape(image.shape)
-            return out
-        count = raw.Shape(image)[:1]
-        flips = raw.Round(random_uniform(count, seed=seed))
+    image, rank = _turned(image)
+    where = _vector([rank + axis])
+
+    def one() -> Tensor:
+        drawn = raw.Less(random_uniform([], seed=seed), np.float32(0.5))
+        return cond(drawn, lambda: raw.ReverseV2(image, where), lambda: raw.Identity(image))
+
+    def each() -> Tensor:
+        flips = raw.Round(random_uniform(raw.Shape(image)[:1], seed=seed))
         flips = raw.Cast(raw.Reshape(flips, np.array([-1, 1, 1, 1], np.int32)), DstT=image.dtype.base_dtype)
         return flips * raw.ReverseV2(image, where) + (1 - flips) * image
+
+    with image.graph.name_scope(scope):
+        if isinstance(rank, Tensor):
+            return cond(raw.Equal(rank, np.int32(3)), one, each)
+        out = one() if rank == 3 else each()
+        out.set_shape(image.shape)
+        return out
 
 
 def random_flip_left_right(image: Any, seed: int | None = None) -> Tensor:
@@ -218,10 +232,17 @@ def random_flip_up_down(image: Any, seed: int | None = None) -> Tensor:
 
 def transpose_image(image: Any, name: str | None = None) -> Tensor:
     """Height and width exchanged."""
-    image, rank = _image(image)
-    order = [1, 0, 2] if rank == 3 else [0, 2, 1, 3]
+    image, rank = _turned(image)
     with image.graph.name_scope(name or "transpose_image") as scope:
-        return raw.Transpose(image, np.array(order, np.int32), name=scope)
+        return raw.Transpose(image, _exchanged(rank), name=scope)
+
+
+def _exchanged(rank: Size) -> Any:
+    """The order of axes that exchanges height and width."""
+    inner = _vector([rank - 2, rank - 3, rank - 1])
+    if isinstance(rank, Tensor):
+        return raw.ConcatV2([raw.Range(0, rank - 3, 1), inner], 0)
+    return np.array([*range(rank - 3), *inner], np.int32)
 
 
 transpose = transpose_image
@@ -229,9 +250,8 @@ transpose = transpose_image
 
 def rot90(image: Any, k: Any = 1, name: str | None = None) -> Tensor:
     """The image turned counter-clockwise k times by a quarter."""
-    image, rank = _image(image)
-    tall, wide = np.array([rank - 3], np.int32), np.array([rank - 2], np.int32)
-    order = np.array([*range(rank - 3), rank - 2, rank - 3, rank - 1], np.int32)
+    image, rank = _turned(image)
+    tall, wide, order = _vector([rank - 3]), _vector([rank - 2]), _exchanged(rank)
 
     def turned(times: int) -> Tensor:
         if times == 0:

@@ -266,6 +266,8 @@ def _gather_nd_shape(n: Any) -> list[TensorShape]:
 
 def _nd_index(indices: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, ...]:
     index = tuple(np.moveaxis(indices, -1, 0))
+    if not index:  # each of the vectors points at the whole
+        return (np.zeros(indices.shape[:-1], np.intp),)
     for i, part in enumerate(index):
         if part.size and (part.min() < 0 or part.max() >= shape[i]):
             flat = indices.reshape(-1, indices.shape[-1])
@@ -283,7 +285,7 @@ def _scatter_nd_kernel(indices: np.ndarray, updates: np.ndarray, shape: np.ndarr
             f"{list(updates.shape)}, indices.shape {list(indices.shape)}, shape {list(to)}"
         )
     out = np.full(to, b"" if updates.dtype == object else 0, updates.dtype)
-    np.add.at(out, _nd_index(indices, out.shape), updates)
+    np.add.at(out if depth else out[None], _nd_index(indices, out.shape), updates)
     return out
 
 
@@ -303,13 +305,16 @@ def _gather_nd_grad(n: Any, g: Tensor) -> tuple[Any, None]:
     return raw.ScatterNd(indices, g, raw.Shape(params, out_type=indices.dtype.base_dtype)), None
 
 
+def _gather_nd_kernel(params: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    return (params if indices.shape[-1] else params[None])[_nd_index(indices, params.shape)]
+
+
 _gather_nd = op(
-    "GatherNd", "params: T, indices: I -> output: T", shape=_gather_nd_shape,
-    kernel=lambda params, indices: params[_nd_index(indices, params.shape)],
+    "GatherNd", "params: T, indices: I -> output: T", shape=_gather_nd_shape, kernel=_gather_nd_kernel,
     grad=_gather_nd_grad,
     samples=[
         Sample(mat(3, 4), np.array([[0, 1], [2, 3]], np.int32)),
-        Sample(mat(3, 4), np.array([[2], [2]], np.int64)),
+        Sample(mat(3, 4), np.array([[2], [2]], np.int64)), Sample(mat(3), np.zeros((2, 0), np.int32)),
     ],
 )  # fmt: skip
 _scatter_nd = op(
@@ -394,9 +399,17 @@ _select = op(
         Sample(np.bool_(True), mat(2), mat(2, seed=1)),
     ],
 )  # fmt: skip
+
+
+def _where_kernel(x: np.ndarray) -> np.ndarray:
+    if not np.ndim(x):
+        raise invalid("Where needs input of rank 1 or more, got a scalar")
+    return np.argwhere(x)
+
+
 _where_op = op(
     "Where", "input: T -> index: int64", shape=lambda n: [TensorShape([None, n.inputs[0].shape.ndims])],
-    kernel=lambda x: np.argwhere(x), grad=NO_GRAD("index"), samples=[Sample(bits(2, 3))],
+    kernel=_where_kernel, grad=NO_GRAD("index"), samples=[Sample(bits(2, 3))],
 )  # fmt: skip
 
 

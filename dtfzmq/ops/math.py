@@ -40,7 +40,7 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
         return x.with_values(scalar_mul(scalar, x.values, name))
     x = convert_to_tensor(x)
     scalar = convert_to_tensor(scalar, dtype=x.dtype.base_dtype)
-    if scalar.shape.ndims not in (None, 0):
+    if scalar.shape.ndims != 0:
         raise ValueError(f"The input scalar must be a 0-D value. Received shape {scalar.shape}.")
     return raw.Mul(scalar, x, name=name)
 

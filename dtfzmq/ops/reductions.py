@@ -96,9 +96,9 @@ def _sum(x: np.ndarray, axes: tuple[int, ...], keep: bool) -> np.ndarray:
 
 
 def _norm(x: np.ndarray, axes: tuple[int, ...], keep: bool) -> np.ndarray:
-    to = np.dtype(np.float64) if x.dtype.kind in "iu" else np.dtype(_wide(x))
-    wide = x.astype(to, copy=False)
-    return np.sqrt(_add(wide.conj() * wide, axes, keepdims=keep)).astype(x.dtype, copy=False)
+    wide = x.astype(_wide(x), copy=False)
+    squares = _add(wide.conj() * wide, axes, dtype=wide.dtype, keepdims=keep)  # integers may run over, as TensorFlow's
+    return np.sqrt(squares, dtype=np.float64 if x.dtype.kind in "iu" else None).astype(x.dtype, copy=False)
 
 
 def _prod(x: np.ndarray, axes: tuple[int, ...], keep: bool) -> np.ndarray:
@@ -210,13 +210,13 @@ def _prod_grad_kernel(x: np.ndarray, axis: np.ndarray, g: np.ndarray) -> np.ndar
 
 
 def _prod_grad_grad(n: Any, g: Tensor) -> tuple[Tensor, None, Tensor]:
-    """From d(prod)/dx_i = prod / x_i; so it is nan where an element is zero, as in TensorFlow."""
+    """From d(prod)/dx_i = prod / x_i; 0 where an element is zero, as in TensorFlow."""
     x, axis, dy = n.inputs
     mine = raw.ProdGrad(x, axis, dy)
     weighted = g * mine
     total = raw.Sum(weighted, axis, keep_dims=True)
     to_dy = raw.Sum(g * raw.ProdGrad(x, axis, raw.OnesLike(dy)), axis, keep_dims=True)
-    return (total - weighted) / x, None, to_dy
+    return raw.DivNoNan(total - weighted, x), None, to_dy
 
 
 def _declare(name: str, types: str, reduce: Any, grad: Any, samples: list[Sample]) -> Any:

@@ -47,7 +47,8 @@ def _put(x: Array, order: Array) -> Array:
 
 
 _sort = op(
-    "Sort", "values: R; descending: bool = False -> sorted: R, order: int32", shape=same, make=_sort_kernel,
+    "Sort", "values: R; descending: bool = False -> sorted: R, order: int32",
+    shape=lambda n: [n.inputs[0].shape.with_rank_at_least(1)] * 2, make=_sort_kernel,
     grad=lambda n, g, order: (raw.Unsort(g, n.outputs[1]),),
     samples=[Sample(mat(2, 5)), Sample(mat(4), descending=True)],
 )  # fmt: skip

@@ -16,7 +16,7 @@ import numpy as np
 
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
-from dtfzmq.graph.registry import NO_GRAD, Sample, op
+from dtfzmq.graph.registry import UNDEFINED, Sample, op
 from dtfzmq.graph.shape_rules import broadcast, same
 from dtfzmq.ops import special_numpy
 from dtfzmq.ops.broadcasting import repeated_axes
@@ -120,7 +120,8 @@ def _i1_grad(n: Any, g: Tensor) -> tuple[Tensor]:
     x = n.inputs[0]
     zero = raw.Equal(x, raw.ZerosLike(x))
     safe = raw.Select(zero, raw.OnesLike(x), x)
-    return (g * raw.Select(zero, raw.OnesLike(x) * 0.5, raw.BesselI0(safe) - raw.BesselI1(safe) / safe),)
+    # at 0 the slope is 1/2; TensorFlow says 1
+    return (g * raw.Select(zero, raw.OnesLike(x), raw.BesselI0(safe) - raw.BesselI1(safe) / safe),)
 
 
 def _i1e_grad(n: Any, g: Tensor) -> tuple[Tensor]:
@@ -212,7 +213,7 @@ _igammac = _binary(
     "Igammac", "a: E, x: E", _igamma_grad(-1), _TWO, make=_kernel("gammaincc", invalid=lambda a, x: np.less_equal(a, 0))
 )
 _igamma_grad_a = _binary(
-    "IgammaGradA", "a: E, x: E", NO_GRAD("as in TensorFlow"), _TWO, make=_kernel("gammainc_da", own=True)
+    "IgammaGradA", "a: E, x: E", UNDEFINED("as in TensorFlow"), _TWO, make=_kernel("gammainc_da", own=True)
 )
 _betainc = _binary(
     "Betainc", "a: E, b: E, x: E", _betainc_grad, [Sample(pos(2, 3), pos(3, seed=1), pos(2, 3, lo=0.1, hi=0.9))],

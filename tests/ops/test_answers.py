@@ -17,10 +17,10 @@ from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Graph
 from dtfzmq.graph.sparse import SparseTensor
 from tests.kit.evaluate import evaluate
-from tests.ops.answered import edges, matrices, pictures_and_sound, segments_and_sets, text_and_signals, unknowns
+from tests.ops.answered import draws, edges, matrices, pictures_and_sound, segments_and_sets, text_and_signals, unknowns
 from tests.ops.answered.table import CALLS
 
-FILES = edges, matrices, pictures_and_sound, segments_and_sets, text_and_signals, unknowns  # enter their calls
+FILES = draws, edges, matrices, pictures_and_sound, segments_and_sets, text_and_signals, unknowns  # enter their calls
 DATA = pathlib.Path(__file__).parent / "data"
 ANSWERS = json.loads((DATA / "answers.json").read_text())
 ARRAYS = dict(np.load(DATA / "answers.npz"))

@@ -62,3 +62,9 @@ case("zsparse_chosen", lambda tf, v: [
     )
 ])  # fmt: skip
 case("zcounted_bytes", lambda tf, x, y: tf.confusion_matrix(x, y))
+case("xgather_nd_nothing", lambda tf, x, i: tf.stop_gradient(tf.gather_nd(x, i)))
+case("xsquares_of_bytes", lambda tf, x: tf.math.reduce_euclidean_norm(x, 0))
+case("xslope_of_bessel", lambda tf, x: tf.math.bessel_i1(x))
+case("xmatrix_norms", lambda tf, x: [tf.norm(x, 2, [-2, -1], keepdims=k) for k in (True, False)])
+case("xsvd_full", lambda tf, x: [tf.abs(tf.svd(t, full_matrices=True)[0]) for t in (x, tf.matrix_transpose(x))])
+case("xtop_k_of_types", lambda tf, x, k: [tf.nn.top_k(x, k + 1), tf.math.top_k(x, tf.cast(k, tf.int64))])

@@ -169,3 +169,28 @@ case("zstrings_cut", lambda tf, x: [
 case("zhessians", _everywhere(lambda tf, x: [
     tf.hessians(tf.reduce_sum(y), x) for y in (x**3, tf.tanh(x) * tf.reduce_sum(x), tf.gather(x, [0, 0]) ** 2)
 ]))  # fmt: skip
+case("zunknown_norms", lambda tf, x: [
+    tf.norm(dim(tf, x), 2, a, keepdims=k) for a in ([-2, -1], [2, 0]) for k in (True, False)
+])  # fmt: skip
+case("zunknown_images", lambda tf, x: [
+    tf.stop_gradient(f(dim(tf, x))) for f in (
+        tf.image.flip_up_down, tf.image.flip_left_right, tf.image.transpose_image,
+        *(lambda t, k=k: tf.image.rot90(t, k) for k in range(4)), lambda t: tf.image.random_flip_up_down(t, seed=3),
+    )
+])  # fmt: skip
+case("zunknown_image", lambda tf, x: [
+    tf.stop_gradient(f(dim(tf, x))) for f in (
+        tf.image.flip_up_down, lambda t: tf.image.rot90(t, 3), lambda t: tf.image.random_flip_left_right(t, seed=3),
+    )
+])  # fmt: skip
+case("zunknown_limited", lambda tf, x, y, i: [
+    tf.nn.embedding_lookup([dim(tf, x), dim(tf, y)], dim(tf, i), partition_strategy="div", max_norm=1.0),
+    tf.nn.embedding_lookup(dim(tf, x), dim(tf, i[:2]), max_norm=0.5),
+    tf.nn.safe_embedding_lookup_sparse([dim(tf, x)], tf.SparseTensor(
+        np.array([[0, 0], [2, 1], [2, 0]]), tf.constant([0, -1, 1], tf.int64), dim(tf, np.array([4, 2])),
+    ), default_id=1),
+])  # fmt: skip
+case("zunknown_top_k", lambda tf, x, k: [*tf.nn.top_k(x, dim(tf, k)), *tf.nn.top_k(dim(tf, x), dim(tf, k))])
+case("zunknown_ctc_classes", lambda tf, x, y: [
+    tf.nn.ctc_loss_v2(x, dim(tf, y), [2, 1], [4, 3], blank_index=b) for b in (0, 2)
+])  # fmt: skip
