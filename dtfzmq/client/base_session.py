@@ -22,6 +22,8 @@ from dtfzmq.client.connection import Answer, Connection
 from dtfzmq.client.feeds import FeedSlot, fed_tensors, flatten
 from dtfzmq.client.fetches import Fetches
 from dtfzmq.client.metadata import RunMetadata
+from dtfzmq.cluster.plans import SIGNATURES
+from dtfzmq.cluster.session_state import is_unknown_call
 from dtfzmq.cluster.step import ACCOUNT_WITHIN_S
 from dtfzmq.graph import serial
 from dtfzmq.graph.graph import Graph, get_default_graph
@@ -36,8 +38,6 @@ _CLOSE_S = 2.0
 _CLOSED = "Step was cancelled by an explicit call to `Session::Close()`."
 # What a run meets when its session is closed while it is on its way.
 _ENDED = (errors.AbortedError, errors.CancelledError, errors.UnavailableError)
-# Signatures kept; a program that never repeats one would fill memory.
-_MAX_CALLS = 10_000
 
 
 def _patience(limit: float) -> float | None:
@@ -81,7 +81,7 @@ class BaseSession:
         if config is not None:
             self._config.CopyFrom(config)
         self._timeout = max(0.0, self._config.operation_timeout_in_ms / 1000.0)
-        self._calls: dict[Any, calls.Call] = {}
+        self._calls = calls.Recent(self._config.max_signatures if self._config.max_signatures > 0 else SIGNATURES)
         self._runs = itertools.count(1)
         self._handle = ""
         self._sent = 0  # operations that the master has
@@ -134,9 +134,7 @@ class BaseSession:
             raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
         call, given = calls.prepare(self._graph, fetches, feed_dict)
         if key is not None:
-            if len(self._calls) >= _MAX_CALLS:
-                self._calls.clear()
-            self._calls[key] = call
+            self._calls.put(key, call)
         return call, given
 
     def _run_call(
@@ -198,6 +196,9 @@ class BaseSession:
                 raise self._late(timeout) from None
             if self._closed and isinstance(error, _ENDED):
                 raise errors.CancelledError(None, None, _CLOSED) from None
+            if message.signature is None and is_unknown_call(error, message.handle, call.number):
+                call.known = False
+                return self._step(call, values, max(0.001, deadline - clock.now()) if deadline else 0.0, trace)
             raise self._explained(error) from None
         except BaseException:
             self._cancel(run, answer)

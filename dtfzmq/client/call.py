@@ -29,10 +29,43 @@ def structure(fetches: Any) -> Any:
     return fetches
 
 
+class Recent:
+    """A table of calls that keeps at least the `most` / 2 used last and never more than `most`. Any threads."""
+
+    def __init__(self, most: int) -> None:
+        self._half = max(1, most // 2)
+        self._young: dict[Any, Call] = {}
+        self._old: dict[Any, Call] = {}
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+    def get(self, key: Any) -> Call | None:
+        """What was put under `key`, if it is still here. TypeError for a key that has no hash."""
+        call = self._young.get(key)
+        if call is None:
+            call = self._old.pop(key, None)
+            if call is not None:
+                self.put(key, call)
+        return call
+
+    def put(self, key: Any, call: Call) -> None:
+        """Keep `call` under `key`."""
+        young = self._young
+        if len(young) >= self._half:
+            self._old, self._young = young, {}
+        self._young[key] = call
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._young, self._old = {}, {}
+
+
 class Call:
     """A signature with its number at the master. Immutable but for `known`, which says that the master has its names.
 
-    The number is a digest of the signature: the master keeps each signature once, and no session a table of them.
+    The number is a digest of the signature: the master keeps each signature once, and no session a table of them. A
+    master that has given the signature up says that it does not know the number, and is sent the names again.
 
     `signature` names feeds, fetches and targets for the wire, each sorted, so that the order in which a program writes
     them makes no difference to the master. `feed_order` and `fetch_order` lead from there and back; None: the same.

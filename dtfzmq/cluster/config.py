@@ -105,6 +105,7 @@ class ConfigProto(Record):
     """Configuration of a Session or a Server, with TF1's field names.
 
     Times are in milliseconds. `operation_timeout_in_ms` bounds every run and the contact that it needs; 0 is none.
+    `max_signatures`, not of TF1: for how many sets of feeds, fetches and targets a session stays planned; 0 is 1000.
     """
 
     Experimental = Experimental
@@ -123,6 +124,7 @@ class ConfigProto(Record):
         "operation_timeout_in_ms": 0,
         "rpc_options": RPCOptions,
         "cluster_def": ClusterDef,
+        "max_signatures": 0,
         "isolate_session_state": False,
         "share_cluster_devices_in_session": False,
         "experimental": Experimental,

@@ -14,7 +14,8 @@ from dtfzmq.cluster import asking, planning
 from dtfzmq.cluster.fed import check_count, check_feeds
 from dtfzmq.cluster.partial import PartialRuns
 from dtfzmq.cluster.peers import Peers
-from dtfzmq.cluster.session_state import MasterSession, Signature, StepPlan, not_found, restarted
+from dtfzmq.cluster.plans import Signature, StepPlan, Waiter
+from dtfzmq.cluster.session_state import MasterSession, not_found, restarted, unknown_call
 from dtfzmq.cluster.step import Step
 from dtfzmq.graph import serial, wellformed
 from dtfzmq.graph.node import Node
@@ -167,7 +168,6 @@ class Master:
         farewell = m.DeleteWorkerSession(session.handle)
         for task in session.tasks:
             self.peers.peer(task).tell(farewell)
-        session.calls.clear()
         session.plans.clear()
         if session.steps:
             session.on_idle = finish
@@ -206,22 +206,18 @@ class Master:
         if message.run in session.steps or message.run in session.waiting:
             text = f"Run {message.run} of session {session.handle} is under way."
             raise errors.InvalidArgumentError(None, None, text)
-        plan = session.calls.get(message.call)
+        plan = session.plans.calls.get(message.call)
         if plan is not None and plan.waiters is None and message.timeout >= 0:
             check_count(message.feeds, plan.signature[0])
             check_feeds(message.feeds, plan.feeds)
             self.launch(session, plan, message.run, link, reply, message.feeds, message.timeout, message.trace)
             return
         asking.checked_limit(message.timeout)
-        signature = message.signature if message.signature is not None else session.known.get(message.call)
-        if signature is None:
-            reply.fail(
-                errors.AbortedError(None, None, f"Call {message.call} of session {session.handle} is not known.")
-            )
+        if message.signature is None:
+            reply.fail(unknown_call(session.handle, message.call))
             return
-        check_count(message.feeds, signature[0])
-        session.known[message.call] = signature
-        self._planned(session, signature, link, message, reply)
+        check_count(message.feeds, message.signature[0])
+        self._planned(session, message.signature, link, message, reply)
 
     def _planned(self, session: MasterSession, signature: Signature, link: Any, message: m.RunStep, reply: Any) -> None:
         """Run once the signature's plan is ready; until then the run can be cancelled and runs late."""
@@ -253,7 +249,7 @@ class Master:
             session.waiting.pop(message.run, None)
             if timer is not None:
                 timer.cancel()
-            session.calls[message.call] = plan
+            session.plans.call(message.call, plan)
             left = 0.0 if deadline is None else max(0.001, deadline - self.loop.now())
             self.launch(session, plan, message.run, link, reply, message.feeds, left, message.trace)
 
@@ -269,14 +265,17 @@ class Master:
         self,
         session: MasterSession,
         signature: Signature,
-        ready: Callable[[StepPlan | None, errors.OpError | None], None],
+        ready: Waiter,
         partial: bool = False,
-    ) -> planning.Planning:
-        """The plan of a signature, to `ready`, at once if it is known; several that ask share one planning."""
-        key = (partial, signature)
-        plan = session.plans.get(key)
+    ) -> Any:
+        """The plan of a signature, to `ready`, at once if it is known; several that ask share one planning.
+
+        Returns the planning.Planning under way; None if there is none.
+        """
+        plan = session.plans.find(signature, partial)
         if plan is None:
-            plan = session.plans[key] = StepPlan(signature, partial)
+            plan = StepPlan(signature, partial)
+            session.plans.add(plan)
             plan.waiters = [ready]
             plan.job = planning.Planning(self, session, plan)
             plan.job.start()
@@ -302,8 +301,7 @@ class Master:
             self.loop,
             self.rng.getrandbits(57),
             run,
-            plan.parts,
-            plan.fetches,
+            plan,
             link,
             reply,
             session.step_over,
@@ -311,6 +309,7 @@ class Master:
         )
         if link is not None:
             reply.on_cancel = step.abandoned
+        session.plans.begin(plan)
         session.steps[run] = step
         self._by_step[step.id] = step
         self.steps_run += 1
@@ -324,10 +323,11 @@ class Master:
     def step_over(self, session: MasterSession, step: Step) -> None:
         """A step has ended everywhere, or was given up."""
         self._by_step.pop(step.id, None)
+        session.plans.end(step.plan)
         if isinstance(step.error, errors.AbortedError) and "handle is not found" in step.error.message:
             # A worker that lost sight of us for a while has let the session go: the next run registers anew.
             for part in step.parts:
-                session.forget(part.task)
+                session.plans.forget(part.task)
         if session.steps.get(step.run) is step:
             del session.steps[step.run]
         if session.closed and not session.steps and session.on_idle is not None:
@@ -387,7 +387,7 @@ class Master:
         if task in self.peers.addresses:
             self.peers.lost(task)
             for session in self.sessions.values():
-                session.forget(task)
+                session.plans.forget(task)
         for session in list(self.sessions.values()):
             for step in list(session.steps.values()):
                 step.lost(task, error)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from dtfzmq.base import errors
 from dtfzmq.cluster.asking import checked_limit
 from dtfzmq.cluster.fed import check_feeds
-from dtfzmq.cluster.session_state import MasterSession, StepPlan
+from dtfzmq.cluster.plans import StepPlan
+from dtfzmq.cluster.session_state import MasterSession
 from dtfzmq.cluster.step import Step
 from dtfzmq.wire import messages as m
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from dtfzmq.base import collecting, errors, names
 from dtfzmq.cluster.fed import fed_tensors
-from dtfzmq.cluster.session_state import MasterSession, StepPlan, Waiter
-from dtfzmq.cluster.step import PlanPart
+from dtfzmq.cluster.plans import NODE_BYTES, PlanPart, StepPlan, Waiter, deregister
+from dtfzmq.cluster.session_state import MasterSession
 from dtfzmq.graph import serial
 from dtfzmq.plan.devices import DevicesNeeded, DeviceTable
 from dtfzmq.plan.optimize.run import optimize
@@ -274,6 +274,7 @@ class Planning:
         left = [len(cut)]
         failures: dict[str, errors.OpError] = {}
         self.silent = {part.task for part, _, _ in cut}
+        self.plan.size = sum(NODE_BYTES * len(part.nodes) + sum(a.nbytes for a in arrays) for part, _, arrays in cut)
 
         def answered(part: Part, reply: Any, error: BaseException | None) -> None:
             left[0] -= 1
@@ -318,26 +319,27 @@ class Planning:
         plan = self.plan
         plan.parts = tuple(self._parts)
         plan.tasks = frozenset(part.task for part in self._parts)
-        waiters, plan.waiters = plan.waiters or [], None
-        if any(self.master.peers.met(task) is None for task in plan.tasks):
-            # A task was lost meanwhile: the runs that wait learn it from their step, the next one plans anew.
-            self.session.plans.pop((plan.partial, plan.signature), None)
+        waiters, plan.waiters, plan.job = plan.waiters or [], None, None
+        plans = self.session.plans
+        plans.begin(plan)
         self._tell(waiters, plan, None)
+        plans.end(plan)
+        if any(self.master.peers.met(task) is None for task in plan.tasks):
+            # A task was lost meanwhile: the runs that waited learn it from their step, the next one plans anew.
+            plans.drop(plan)
+        plans.trim()
 
     def _fail(self, error: errors.OpError) -> None:
         """Nothing of a failed planning is kept: the next run of the signature tries again."""
         session, plan = self.session, self.plan
-        key = (plan.partial, plan.signature)
-        if session.plans.get(key) is plan:
-            del session.plans[key]
+        session.plans.drop(plan)
         self._deregister()
         waiters, plan.waiters = plan.waiters or [], []
         self._tell(waiters, None, error)
 
     def _deregister(self) -> None:
         parts, self._parts = self._parts, []
-        for part in parts:
-            part.peer.tell(m.DeregisterGraph(self.session.handle, part.handle))
+        deregister(self.session.handle, parts)
 
     def _safe(self, fn: Callable[..., None]) -> Callable[..., None]:
         """`fn` with its exceptions as the end of this planning: nobody waits for one that cannot go on."""

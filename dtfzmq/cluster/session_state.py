@@ -6,35 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from dtfzmq.base import errors
-from dtfzmq.cluster.fed import FedTensor
-from dtfzmq.cluster.step import PlanPart, Step
+from dtfzmq.cluster.plans import Plans
+from dtfzmq.cluster.step import Step
 from dtfzmq.graph import wellformed
 from dtfzmq.graph.node import Node
 from dtfzmq.plan.optimize.run import options_of
-
-Signature = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
-Waiter = Callable[["StepPlan | None", "errors.OpError | None"], None]
-
-
-class StepPlan:
-    """A signature that is registered on every task that it needs, or on its way there."""
-
-    __slots__ = ("feeds", "fetches", "job", "partial", "parts", "signature", "tasks", "waiters")
-
-    def __init__(self, signature: Signature, partial: bool = False) -> None:
-        self.signature = signature
-        #: Whether feeds and fetches go through the rendezvous, for a partial run.
-        self.partial = partial
-        self.fetches = len(signature[1])
-        #: What is fed, in the order of the signature; there once it is pruned.
-        self.feeds: tuple[FedTensor, ...] = ()
-        #: Empty until it is registered.
-        self.parts: tuple[PlanPart, ...] = ()
-        self.tasks: frozenset[str] = frozenset()
-        #: Runs that wait for it; None once it is ready.
-        self.waiters: list[Waiter] | None = []
-        #: The planning.Planning that makes it.
-        self.job: Any = None  # set before anyone sees the plan
 
 
 class MasterSession:
@@ -56,10 +32,7 @@ class MasterSession:
         self.table: Any = None
         self.placer: Any = None
         self.placed = 0  # nodes that the placer knows
-        #: The signatures that the client numbered; and their plans, by that number and by the signature.
-        self.known: dict[int, Signature] = {}
-        self.calls: dict[int, StepPlan] = {}
-        self.plans: dict[tuple[bool, Signature], StepPlan] = {}
+        self.plans = Plans(handle, int(config.get("max_signatures") or 0))
         #: task -> incarnation of the process that holds state of this session.
         self.tasks: dict[str, int] = {}
         #: By the client's number of the run.
@@ -135,13 +108,6 @@ class MasterSession:
             ],
         }
 
-    def forget(self, task: str) -> None:
-        """Drop every plan that needs `task`: it is gone, and its parts with it."""
-        for number in [number for number, plan in self.calls.items() if task in plan.tasks]:
-            del self.calls[number]
-        for key in [key for key, plan in self.plans.items() if task in plan.tasks]:
-            del self.plans[key]
-
 
 def restarted(task: str) -> errors.AbortedError:
     """The error of a session that has state on a process that is no more, where another has come in its place."""
@@ -159,3 +125,13 @@ def not_found(handle: str) -> errors.AbortedError:
     return errors.AbortedError(
         None, None, f"Session {handle} is not found. Possibly, this master has restarted, or the session was reset."
     )
+
+
+def unknown_call(handle: str, number: int) -> errors.AbortedError:
+    """The error of a run that gave the number alone of a signature that has no plan (any more): nothing was run."""
+    return errors.AbortedError(None, None, f"Call {number} of session {handle} is not known.")
+
+
+def is_unknown_call(error: errors.OpError, handle: str, number: int) -> bool:
+    """Whether `error` is that one, and not what became of the step."""
+    return isinstance(error, errors.AbortedError) and error.message == unknown_call(handle, number).message

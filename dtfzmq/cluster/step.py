@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Callable
 from typing import Any
 
 from dtfzmq.base import errors
 from dtfzmq.base.loop import Loop, Timer
+from dtfzmq.cluster.plans import PlanPart, StepPlan
 from dtfzmq.wire import messages as m
 
 _log = logging.getLogger("dtfzmq")
@@ -19,18 +19,6 @@ GRACE_S = 0.25
 # So a client waits longer than the limit it gave for what its master, which is told the same limit later, has to say of
 # it: for all of the above and a round trip on a busy machine. Only a master that is silent itself is then blamed.
 ACCOUNT_WITHIN_S = GRACE_S + 0.5
-
-
-@dataclasses.dataclass(frozen=True)
-class PlanPart:
-    """The share of one task in a signature: where it is, and which feeds and fetches of the signature it has."""
-
-    task: str
-    peer: Any
-    handle: str
-    feeds: tuple[int, ...]
-    fetches: tuple[int, ...]
-    local: bool
 
 
 class Step:
@@ -54,6 +42,7 @@ class Step:
         "id",
         "link",
         "parts",
+        "plan",
         "run",
         "started",
     )
@@ -63,8 +52,7 @@ class Step:
         loop: Loop,
         step: int,
         run: int,
-        parts: tuple[PlanPart, ...],
-        fetches: int,
+        plan: StepPlan,
         link: Any,
         reply: Any,
         over: Callable[[Step], None],
@@ -73,7 +61,8 @@ class Step:
         self._loop = loop
         self.id = step
         self.run = run
-        self.parts = parts
+        self.plan = plan
+        self.parts = parts = plan.parts
         self.link = link
         self.error: errors.OpError | None = None
         self.started = loop.now()
@@ -82,7 +71,7 @@ class Step:
         self._owner = owner
         self._pending = len(parts)
         self._answers = [False] * len(parts)
-        self._fetched: list[Any] = [None] * fetches
+        self._fetched: list[Any] = [None] * plan.fetches
         self._traces: list[dict[str, Any]] = []
         self._expiry: Timer | None = None
         self._grace: Timer | None = None

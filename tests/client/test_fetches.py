@@ -9,7 +9,6 @@ import pytest
 
 import dtfzmq as tf
 from dtfzmq.base import dtypes
-from dtfzmq.client import base_session
 from dtfzmq.client import fetches as module
 from dtfzmq.client.call import structure
 from dtfzmq.client.fetches import Fetches
@@ -135,14 +134,5 @@ def test_the_master_is_told_of_a_signature_once_however_the_fetches_are_written(
             assert sess.run(Both(y, z), {x: i}) == Both(i + 1, i + 2)
             assert sess.make_callable([y, z], [x])(i) == [i + 1, i + 2]
         (known,) = server.core.master.sessions.values()
-        assert len(known.known) == 1
+        assert len(known.plans) == len(known.plans.calls) == 1
     server.stop()
-
-
-def test_a_program_that_never_repeats_a_signature_fills_no_memory(monkeypatch):
-    monkeypatch.setattr(base_session, "_MAX_CALLS", 3)
-    with tf.Graph().as_default(), tf.Session() as sess:
-        for i in range(10):
-            assert sess.run([tf.constant(i)]) == [i]
-        kept = {name: len(value) for name, value in vars(sess).items() if isinstance(value, dict)}
-        assert kept and all(count <= 3 for count in kept.values()), kept

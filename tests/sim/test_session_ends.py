@@ -91,3 +91,23 @@ def test_a_master_accounts_for_a_limit_while_its_client_still_waits(seed: int, l
     cluster.loop.run(limit + step.ACCOUNT_WITHIN_S - 2 * ROUND_TRIP)
     (error,) = answers[2:]
     assert isinstance(error, tf.errors.DeadlineExceededError) and f"Unfinished parts: {PS}" in error.message
+
+
+def test_what_a_lost_task_was_planned_with_is_forgotten_by_the_others(cluster: SimCluster) -> None:
+    graph = tf.Graph()
+    with graph.as_default():
+        with tf.device(PS):
+            there = tf.random_uniform([])
+        with tf.device(WORKER):
+            fetch = there + tf.random_uniform([])
+    session = cluster.session(WORKER, graph)
+    answers: list[Any] = []
+    session.open(lambda reply, error: answers.append(error))
+    cluster.loop.run(0.5)
+    session.run([fetch], lambda values, error: answers.append(error))
+    cluster.loop.run(0.5)
+    (here,) = cluster.servers[WORKER].core.worker.sessions.values()
+    assert answers == [None, None] and len(here.parts) == 1
+    cluster.kill(PS)
+    cluster.loop.run(20.0)
+    assert not here.parts
