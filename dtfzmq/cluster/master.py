@@ -23,8 +23,9 @@ from dtfzmq.wire import messages as m
 
 _log = logging.getLogger("dtfzmq")
 
-# A session whose client is out of reach is kept this long.
-ABANDONED_S = 60.0
+# A session whose client is lost is kept this long: one that lives loses its link when we do, at most a link's limit
+# later, and its next run waits `connect_limit` to reach us.
+ABANDONED_S = 35.0
 # Closing waits this long for steps that cannot be stopped.
 CLOSE_S = 1.0
 CLOSED = "Step was cancelled by an explicit call to `Session::Close()`."
@@ -87,7 +88,7 @@ class Master:
 
     def on_extend_session(self, link: Any, message: m.ExtendSession, reply: Any) -> None:
         """Add nodes to a session's graph."""
-        session = self._session(message.handle)
+        session = self._session(message.handle, link)
 
         def add(nodes: list[Node]) -> None:
             session.extend_from(message.version, nodes)
@@ -142,7 +143,7 @@ class Master:
 
     def on_close_session(self, link: Any, message: m.CloseSession, reply: Any) -> None:
         """Cancel the session's steps, forget it everywhere; answered when its steps are over, or soon."""
-        session = self._session(message.handle)
+        session = self._session(message.handle, link)
         self.close_session(session, errors.CancelledError(None, None, CLOSED), lambda: reply(m.Done()))
 
     def close_session(self, session: MasterSession, error: errors.OpError, done: Callable[[], None]) -> None:
@@ -185,7 +186,7 @@ class Master:
     def on_list_devices(self, link: Any, message: m.ListDevices, reply: Any) -> None:
         """The devices of every task that the session may see; an error names those that do not answer."""
         limit = asking.checked_limit(message.timeout)
-        session = self._session(message.handle) if message.handle else None
+        session = self._session(message.handle, link) if message.handle else None
         seen = None if session is None else planning.visible_tasks(session)
         tasks = [t for t in self.peers.tasks() if seen is None or t in seen]
 
@@ -199,10 +200,7 @@ class Master:
         if session is None:
             reply.fail(self._not_found(message.handle))
             return
-        session.link = link
-        if session.abandoned is not None:
-            session.abandoned.cancel()
-            session.abandoned = None
+        session.heard(link)
         if message.run in session.steps or message.run in session.waiting:
             text = f"Run {message.run} of session {session.handle} is under way."
             raise errors.InvalidArgumentError(None, None, text)
@@ -358,11 +356,11 @@ class Master:
 
     def on_partial_run_setup(self, link: Any, message: m.PartialRunSetup, reply: Any) -> None:
         """Reserve a step that is run bit by bit."""
-        self.partial.setup(self._session(message.handle), link, message, reply)
+        self.partial.setup(self._session(message.handle, link), link, message, reply)
 
     def on_partial_run_step(self, link: Any, message: m.PartialRunStep, reply: Any) -> None:
         """Feed and fetch a part of a reserved step."""
-        self.partial.step(self._session(message.handle), link, message, reply)
+        self.partial.step(self._session(message.handle, link), link, message, reply)
 
     # -- links ---------------------------------------------------------------------------------------------------------
 
@@ -395,9 +393,10 @@ class Master:
                     step.abandoned()  # also a partial run, which nobody waits for between its calls
             if session.link is link and link is not None and session.abandoned is None:
                 session.abandoned = self.loop.call_later(ABANDONED_S, self._collect, session)
+                session.plans.rest(True)
 
     def _collect(self, session: MasterSession) -> None:
-        _log.info("session %s is closed: its client has been gone for %g s", session.handle, ABANDONED_S)
+        _log.info("session %s is closed: its client was lost %g s ago", session.handle, ABANDONED_S)
         self.close_session(session, errors.CancelledError(None, None, CLOSED), lambda: None)
 
     def stop(self, done: Callable[[], None]) -> None:
@@ -425,10 +424,12 @@ class Master:
             "steps": {"done": self.steps_run - len(self._by_step), "running": len(self._by_step)},
         }
 
-    def _session(self, handle: str) -> MasterSession:
+    def _session(self, handle: str, link: Any) -> MasterSession:
+        """The session for which something came over `link`."""
         session = self.sessions.get(handle)
         if session is None:
             raise self._not_found(handle)
+        session.heard(link)
         return session
 
     def _not_found(self, handle: str) -> errors.OpError:

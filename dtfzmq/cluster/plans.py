@@ -87,6 +87,7 @@ class Plans:
         """`limit` 0: the usual one."""
         self._handle = handle
         self._limit = limit if limit > 0 else SIGNATURES
+        self._most = self._limit
         self._plans: dict[tuple[bool, Signature], StepPlan] = {}
         self._used = 0
         #: Plans that were run by the client's number for them.
@@ -119,8 +120,13 @@ class Plans:
     def end(self, plan: StepPlan) -> None:
         """What `begin` told of is over."""
         plan.steps -= 1
-        if len(self._plans) > self._limit:
+        if len(self._plans) > self._most:
             self.trim()
+
+    def rest(self, resting: bool) -> None:
+        """Keep none, since the client may be gone for good; or as many as before, since it is there."""
+        self._most = 0 if resting else self._limit
+        self.trim()
 
     def trim(self) -> None:
         """Give up the plans that were not used for longest, if there are too many."""
@@ -136,7 +142,7 @@ class Plans:
             self.drop(plan)
 
     def _too_many(self, count: int, size: int) -> bool:
-        return count > self._limit or count > FEW and size > BYTES
+        return count > self._most or count > FEW and size > BYTES
 
     def drop(self, plan: StepPlan, lost: str = "") -> None:
         """Forget a plan here and at its workers, but for the task that was lost with all it had."""

@@ -51,6 +51,14 @@ class MasterSession:
         #: Set while the client is out of reach.
         self.abandoned: Any = None
 
+    def heard(self, link: Any) -> None:
+        """Its client has said something over `link`: it is there."""
+        self.link = link
+        if self.abandoned is not None:
+            self.abandoned.cancel()
+            self.abandoned = None
+            self.plans.rest(False)
+
     def extend(self, nodes: list[Node]) -> None:
         """Add nodes. InvalidArgumentError, and no change, if a name is known or an input points nowhere."""
         start = len(self.nodes)

@@ -11,7 +11,9 @@ import pytest
 
 import dtfzmq as tf
 from dtfzmq.base import errors
+from dtfzmq.cluster.master import ABANDONED_S
 from dtfzmq.wire import frames
+from dtfzmq.wire.settings import LinkSettings
 from dtfzmq.wire.transport import BULK, CONTROL
 from tests.kit.simcluster import SimCluster, SimSession
 
@@ -258,3 +260,60 @@ def test_a_step_whose_feeds_come_after_its_end_does_not_begin() -> None:
     assert not cluster.servers[PS].core.worker.steps
     run(cluster, other, PROGRAM.put)
     assert run(cluster, other, PROGRAM.size) == [1]
+
+
+class Kept:
+    """What the one session of a cluster holds."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def sessions(self) -> int:
+        return len(self._cluster.servers[self._cluster.master].core.master.sessions)
+
+    def plans(self) -> int:
+        return sum(len(s.plans) for s in self._cluster.servers[self._cluster.master].core.master.sessions.values())
+
+    def parts(self) -> list[int]:
+        """Of each session of a worker."""
+        workers = [server.core.worker for server in self._cluster.servers.values()]
+        return [len(session.parts) for worker in workers for session in worker.sessions.values()]
+
+
+def test_a_killed_client_leaves_no_plan_now_and_no_session_later(cluster: Cluster) -> None:
+    session, waits, kept = client(cluster), Answers(), Kept(cluster)
+    assert run(cluster, session, PROGRAM.size) == [0]
+    session.run([PROGRAM.take], waits)
+    cluster.loop.run(0.5)
+    assert (kept.sessions(), kept.plans(), kept.parts()) == (1, 2, [2])
+    cluster.net.kill(session.host)
+    cluster.loop.run(2 * cluster.settings.limit)
+    assert (kept.sessions(), kept.plans(), kept.parts()) == (1, 0, [0])
+    cluster.loop.run(ABANDONED_S)
+    assert (kept.sessions(), kept.parts()) == (0, [])
+
+
+@pytest.mark.parametrize("how", ["run", "partial"])
+def test_a_client_that_is_back_in_time_has_its_session(cluster: Cluster, how: str) -> None:
+    session, kept = client(cluster), Kept(cluster)
+    assert run(cluster, session, PROGRAM.put) == []
+    cluster.net.cut(session.host.name, cluster.master)
+    cluster.loop.run(2 * cluster.settings.limit)
+    assert (kept.sessions(), kept.plans(), kept.parts()) == (1, 0, [0])
+    cluster.net.heal(session.host.name, cluster.master)
+    if how == "run":
+        assert run(cluster, session, PROGRAM.size, 3.0) == [1]
+        assert run(cluster, session, PROGRAM.put) == []
+        assert (kept.plans(), kept.parts()) == (2, [2])
+    else:
+        begun = Answers()
+        session.begin([PROGRAM.size], begun)
+        cluster.loop.run(3.0)
+        assert len(begun.found) == 1 and not isinstance(begun.found[0], Exception)
+    cluster.loop.run(2 * ABANDONED_S)
+    assert kept.sessions() == 1
+
+
+def test_a_session_is_kept_as_long_as_its_client_may_take_to_be_back() -> None:
+    usual = LinkSettings()
+    assert usual.limit + usual.connect_limit <= ABANDONED_S
