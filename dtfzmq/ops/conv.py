@@ -122,12 +122,14 @@ def _sizes_shape(rank: int, which: int) -> Any:
     return rule
 
 
-def _forward(compute: Any, rank: int) -> Any:
+def _forward(compute: Any, rank: int, depthwise: bool) -> Any:
     def make(node: Any, env: Any) -> Any:
         layout, to = _Layout(node.op, node.attrs, rank), node.dtypes[0].np_dtype
 
         def kernel(x: Array, w: Array) -> Array:
             layout.check(x, w)
+            if not (depthwise or w.size or rank == 4 and all(w.shape[:-1])):
+                raise _invalid(f"{node.op}: filter must not have zero elements, got shape {list(w.shape)}")
             x, w = windows.wide(layout.last(x)), windows.wide(w)
             return layout.back(compute(np.ascontiguousarray(x), w, layout.axes(x.shape[1:-1], w.shape[:-2])), to)
 
@@ -136,20 +138,23 @@ def _forward(compute: Any, rank: int) -> Any:
     return make
 
 
-def _input_back(compute: Any, rank: int) -> Any:
+def _input_back(compute: Any, rank: int, depthwise: bool) -> Any:
     def make(node: Any, env: Any) -> Any:
         layout, to = _Layout(node.op, node.attrs, rank), node.dtypes[0].np_dtype
 
         def kernel(shape: Array, w: Array, g: Array) -> Array:
-            if shape.shape == (2,) and rank == 4:
-                raise _invalid(f"{node.op}: input_sizes must be 4-dimensional, not {shape.tolist()}")
             g, w = windows.wide(layout.last(g)), windows.wide(w)
-            sizes, depth = layout.sizes(shape)
-            if g.ndim != rank or w.ndim != rank or depth != w.shape[-2] or g.shape[0] != shape[0]:
+            if shape.shape == (2,) and g.ndim == w.ndim == rank == 4:  # of space alone
+                sizes, depth, batch = tuple(shape.tolist()), w.shape[-2], g.shape[0]
+            else:
+                (sizes, depth), batch = layout.sizes(shape), shape[0]
+            if g.ndim != rank or w.ndim != rank or depth != w.shape[-2] or g.shape[0] != batch:
                 raise _invalid(
                     f"{node.op}: input and out_backprop must have the same batch size, and input and filter the same "
                     f"depth: input_sizes {shape.tolist()}, filter {list(w.shape)}, out_backprop {list(g.shape)}"
                 )
+            if g.shape[-1] != w.shape[-1] * (w.shape[-2] if depthwise else 1):
+                raise _invalid(f"{node.op}: filter and out_backprop must have the same out_depth")
             axes = layout.axes(sizes, w.shape[:-2], g)
             return layout.back(compute(np.ascontiguousarray(g), w, axes), to)
 
@@ -158,7 +163,7 @@ def _input_back(compute: Any, rank: int) -> Any:
     return make
 
 
-def _filter_back(compute: Any, rank: int) -> Any:
+def _filter_back(compute: Any, rank: int, depthwise: bool) -> Any:
     def make(node: Any, env: Any) -> Any:
         layout, to = _Layout(node.op, node.attrs, rank), node.dtypes[0].np_dtype
 
@@ -169,6 +174,10 @@ def _filter_back(compute: Any, rank: int) -> Any:
                     f"{node.op}: input and out_backprop must have the same batch size, and input and filter the same "
                     f"depth: input {list(x.shape)}, filter_sizes {shape.tolist()}, out_backprop {list(g.shape)}"
                 )
+            if g.shape[-1] != shape[-1] * (shape[-2] if depthwise else 1):
+                raise _invalid(f"{node.op}: filter and out_backprop must have the same out_depth")
+            if not np.all(shape):
+                return np.zeros(shape, to)
             axes = layout.axes(x.shape[1:-1], [int(d) for d in shape[:-2]], g)
             found = compute(np.ascontiguousarray(x), np.ascontiguousarray(g), axes)
             return np.ascontiguousarray(found).astype(to, copy=False)
@@ -252,15 +261,15 @@ def _declare(name: str, rank: int, names: tuple[str, str], kernels: tuple[Any, A
     depthwise = name.startswith("Depthwise")
     op(
         name, f"input: R, filter: R; {_attrs(rank)} -> output: R", shape=_forward_shape(rank, depthwise),
-        make=_forward(kernels[0], rank), grad=grads[0], samples=samples[0],
+        make=_forward(kernels[0], rank, depthwise), grad=grads[0], samples=samples[0],
     )  # fmt: skip
     op(
         names[0], f"input_sizes: int32, filter: R, out_backprop: R; {_attrs(rank)} -> output: R",
-        shape=_sizes_shape(rank, 0), make=_input_back(kernels[1], rank), grad=grads[1], samples=samples[1],
+        shape=_sizes_shape(rank, 0), make=_input_back(kernels[1], rank, depthwise), grad=grads[1], samples=samples[1],
     )  # fmt: skip
     op(
         names[1], f"input: R, filter_sizes: int32, out_backprop: R; {_attrs(rank)} -> output: R",
-        shape=_sizes_shape(rank, 1), make=_filter_back(kernels[2], rank), grad=grads[2], samples=samples[2],
+        shape=_sizes_shape(rank, 1), make=_filter_back(kernels[2], rank, depthwise), grad=grads[2], samples=samples[2],
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dtfzmq.base import dtypes
+from dtfzmq.base import dtypes, errors
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Operation, Tensor
@@ -16,6 +16,7 @@ from dtfzmq.graph.static import constant_value, dims
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints, mat
 from dtfzmq.ops.shaping import invalid
+from dtfzmq.ops.sparse_index import check_order, check_parts, flat
 
 Array = Any
 
@@ -64,6 +65,14 @@ def _one_loss(logits: Array, labels: list[int], merge: bool) -> tuple[float, Arr
     return -total, np.exp(logs) - shares
 
 
+def _until_blank(labels: list[int], blank: int, row: int) -> list[int]:
+    """The labels before the first blank, or number beyond it: these fill up a row, and nothing else may follow."""
+    end = next((i for i, v in enumerate(labels) if v >= blank), len(labels))
+    if any(v < 0 for v in labels) or any(v < blank for v in labels[end:]):
+        raise invalid(f"Labels of sequence {row} must be in [0, {blank}), and none behind a blank: {labels}")
+    return labels[:end]
+
+
 def _loss_make(node: Any, env: Any) -> Any:
     collapse, merge = node.attrs["preprocess_collapse_repeated"], node.attrs["ctc_merge_repeated"]
     ignore = node.attrs["ignore_longer_outputs_than_inputs"]
@@ -72,14 +81,15 @@ def _loss_make(node: Any, env: Any) -> Any:
         steps, batch, classes = inputs.shape
         if len(lengths) != batch:
             raise invalid(f"len(sequence_length) != batch_size: {len(lengths)} != {batch}")
+        wide = np.array([batch, 1 + np.max(indices[:, 1:], initial=0)])
+        check_parts(indices, values, wide)
+        check_order(indices, flat(indices, wide))
         losses, grads = np.zeros(batch, inputs.dtype), np.zeros_like(inputs)
         for b in range(batch):
             length = int(lengths[b])
-            if length > steps:
-                raise invalid(f"sequence_length({b}) <= {steps} failed: {length}")
-            labels = [int(v) for v in values[indices[:, 0] == b]]
-            if any(not 0 <= v < classes - 1 for v in labels):
-                raise invalid(f"Labels of sequence {b} must be in [0, {classes - 1}), the last is blank: {labels}")
+            if not 0 <= length <= steps:
+                raise invalid(f"0 <= sequence_length({b}) <= {steps} failed: {length}")
+            labels = _until_blank(values[indices[:, 0] == b].tolist(), classes - 1, b)
             if collapse:
                 labels = [v for i, v in enumerate(labels) if not i or labels[i - 1] != v]
             required = len(labels) + sum(a == b for a, b in zip(labels, labels[1:]))
@@ -132,18 +142,32 @@ def _listed(paths: list[list[int]]) -> tuple[Array, Array, Array]:
     return np.array(indices, np.int64).reshape(-1, 2), np.array(values, np.int64), np.array(shape, np.int64)
 
 
+def _check_lengths(inputs: Array, lengths: Array) -> None:
+    """What TensorFlow's decoders refuse, in its classes of errors."""
+    steps, batch, _ = inputs.shape
+    if not inputs.size:
+        raise invalid(f"inputs must not be empty, got shape {list(inputs.shape)}")
+    if lengths.ndim != 1:
+        raise invalid(f"sequence_length must be a vector, got shape {list(lengths.shape)}")
+    if len(lengths) != batch:
+        raise errors.FailedPreconditionError(
+            None, None, f"len(sequence_length) != batch_size: {len(lengths)} != {batch}"
+        )
+    if lengths.max() > steps:
+        raise errors.FailedPreconditionError(None, None, f"sequence_length must be <= {steps}, got {lengths.tolist()}")
+
+
 def _greedy_make(node: Any, env: Any) -> Any:
     merge, blank_index = node.attrs["merge_repeated"], node.attrs["blank_index"]
 
     def kernel(inputs: Array, lengths: Array) -> tuple[Array, Array, Array, Array]:
-        steps, batch, classes = inputs.shape
-        if np.max(lengths, initial=0) > steps:
-            raise invalid(f"sequence_length must be <= {steps}, got {lengths.tolist()}")
+        _check_lengths(inputs, lengths)
+        batch, classes = inputs.shape[1:]
         blank = blank_index % classes
         best = inputs.argmax(-1)
         paths, sums = [], np.zeros((batch, 1), inputs.dtype)
         for b in range(batch):
-            chosen = best[: lengths[b], b].tolist()
+            chosen = best[: max(lengths[b], 0), b].tolist()
             sums[b] = -inputs[np.arange(len(chosen)), b, chosen].sum()
             paths.append([v for i, v in enumerate(chosen) if v != blank and not (merge and i and chosen[i - 1] == v)])
         return (*_listed(paths), sums)
@@ -184,18 +208,20 @@ def _search(logs: Array, width: int) -> list[tuple[tuple[int, ...], float]]:
                 found[more] = (old[0], np.logaddexp(old[1], start + row[c]))
         best = sorted(found.items(), key=lambda item: -np.logaddexp(*item[1]))
         beam = dict(best[:width])
-    return [(path, float(np.logaddexp(*ends))) for path, ends in beam.items()]
+    scored = [(path, float(np.logaddexp(*ends))) for path, ends in beam.items()]
+    return [(path, score) for path, score in scored if not np.isnan(score)]
 
 
 def _beam_make(node: Any, env: Any) -> Any:
     width, top, merge = (node.attrs[k] for k in ("beam_width", "top_paths", "merge_repeated"))
 
     def kernel(inputs: Array, lengths: Array) -> tuple[Array, ...]:
+        _check_lengths(inputs, lengths)
         batch = inputs.shape[1]
         paths: list[list[list[int]]] = [[] for _ in range(top)]
         sums = np.zeros((batch, top), inputs.dtype)
         for b in range(batch):
-            found = _search(_log_softmax(inputs[: lengths[b], b]), width)
+            found = _search(_log_softmax(inputs[: max(lengths[b], 0), b]), width)
             if len(found) < top:
                 raise invalid(f"Less leaves in the beam search than requested: {len(found)} < {top}")
             for k, (path, score) in enumerate(found[:top]):

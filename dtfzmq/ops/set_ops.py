@@ -14,6 +14,7 @@ from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.sparse import SparseTensor, SparseTensorValue
 from dtfzmq.graph.static import value_as_shape
+from dtfzmq.ops.arguments import sizes as sizes_of
 from dtfzmq.ops.raw import raw
 from dtfzmq.ops.samples import ints
 from dtfzmq.ops.shaping import invalid
@@ -109,6 +110,10 @@ def _edit_kernel(node: Any, env: Any) -> Any:
     normalize = node.attrs["normalize"]
 
     def edit(hi: Array, hv: Array, h_shape: Array, ti: Array, tv: Array, t_shape: Array) -> Array:
+        check_parts(hi, hv, h_shape)
+        check_parts(ti, tv, t_shape)
+        for name, shape in (("hypothesis_shape", h_shape), ("truth_shape", t_shape)):
+            sizes_of(name, shape)
         if len(h_shape) != len(t_shape):
             raise invalid(f"hypothesis and truth must be of one rank, not {len(h_shape)} and {len(t_shape)}")
         lead = np.maximum(h_shape[:-1], t_shape[:-1])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dtfzmq.base import dtypes
+from dtfzmq.base import dtypes, errors
 from dtfzmq.base.shapes import UNKNOWN, TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
@@ -122,7 +122,7 @@ _decode_raw = op(
     ],
 )  # fmt: skip
 _FLOAT = re.compile(rb"\s*[+-]?(inf(inity)?|nan|0x[0-9a-f.]+(p[+-]?\d+)?|(\d+\.?\d*|\.\d+)(e[+-]?\d+)?)\s*", re.I)
-_INT = re.compile(rb"\s*-?\d+\s*")
+_INT = re.compile(rb"\s*[-+]?\d+\s*")
 
 
 def _number_kernel(node: Any, env: Any) -> Any:
@@ -163,7 +163,14 @@ def _reduce_kernel(node: Any, env: Any) -> Any:
     separator, keep = node.attrs["separator"].encode(), node.attrs["keep_dims"]
 
     def reduce(x: Array, axis: Array) -> Array:
+        for a in axis.reshape(-1).tolist():
+            if not -x.ndim <= a < x.ndim:
+                raise errors.OutOfRangeError(
+                    None, None, f"Invalid reduction dimension {a} for input with {x.ndim} dimension(s)"
+                )
         axes = axes_of(axis, x.ndim)
+        if len(axes) < axis.size:
+            raise invalid(f"A reduction dimension stands twice in {axis.tolist()}")
         kept = [i for i in range(x.ndim) if i not in axes]
         moved = np.transpose(x, [*kept, *reversed(axes)])  # the first axis named is joined first
         sizes = [x.shape[i] for i in kept]

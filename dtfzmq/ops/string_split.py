@@ -11,7 +11,9 @@ from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.registry import Sample, op
 from dtfzmq.graph.sparse import SparseTensor
+from dtfzmq.ops.arguments import scalar
 from dtfzmq.ops.reductions import one_of
+from dtfzmq.ops.shaping import invalid
 from dtfzmq.ops.strings import TEXT, Array, words
 
 
@@ -49,14 +51,26 @@ def _split_shape(n: Any) -> list[TensorShape]:
     return [TensorShape([None, 2]), TensorShape([None]), TensorShape([2])]
 
 
+def _mark(what: str, x: Array, mark: Array) -> bytes:
+    """The text in a scalar, by which a vector is to be cut."""
+    if np.ndim(x) != 1:
+        raise invalid(f"input must be a vector, got shape {list(np.shape(x))}")
+    return bytes(scalar(what, mark))
+
+
 def _split_kernel(node: Any, env: Any) -> Any:
     skip_empty = node.attrs["skip_empty"]
-    return lambda x, delimiter: _apart(x, _by_characters(bytes(delimiter[()]), skip_empty))
+    return lambda x, delimiter: _apart(x, _by_characters(_mark("delimiter", x, delimiter), skip_empty))
 
 
 def _split_v2_kernel(node: Any, env: Any) -> Any:
-    most = node.attrs["maxsplit"]
-    return lambda x, sep: _apart(x, lambda s: s.split(bytes(sep[()]) or None, most if most > 0 else -1))
+    most = node.attrs["maxsplit"] if node.attrs["maxsplit"] > 0 else -1
+
+    def split(x: Array, sep: Array) -> tuple[Array, Array, Array]:
+        mark = _mark("sep", x, sep) or None
+        return _apart(x, lambda s: s.split(mark, most))
+
+    return split
 
 
 _OUT = "indices: int64, values: string, shape: int64"

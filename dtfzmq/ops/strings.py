@@ -224,7 +224,7 @@ def _encode_kernel(node: Any, env: Any) -> Any:
 
 
 def _decode_base64(s: bytes) -> bytes:
-    plain = s.rstrip(b"=")
+    plain = s if len(s) % 4 else s[:-2] + s[-2:].rstrip(b"=")
     if re.fullmatch(rb"[A-Za-z0-9_-]*", plain) is None or len(plain) % 4 == 1:
         raise invalid("Invalid character found in base64.")
     try:

@@ -59,3 +59,38 @@ def test_integers_of_a_range_are_counted_without_rounding():
         assert session.run(tf.range(tf.constant(start, tf.int64), limit), {limit: start + 3}).tolist() == [
             start, start + 1, start + 2,
         ]  # fmt: skip
+
+
+OTHER_CLASSES = {
+    "greedy": (
+        tf.errors.FailedPreconditionError, lambda x, n: tf.nn.ctc_greedy_decoder(x, n)[1],
+        np.zeros((4, 2, 3), np.float32), [[5, 2], [4], [4, 2, 1]],
+    ),
+    "beam": (
+        tf.errors.FailedPreconditionError, lambda x, n: tf.nn.ctc_beam_search_decoder(x, n, 3)[1],
+        np.zeros((4, 2, 3), np.float32), [[5, 2], [4], [4, 2, 1]],
+    ),
+    "reduce_join": (
+        tf.errors.OutOfRangeError, tf.reduce_join, np.array([[b"a", b"b"]], object), [[2], [-3], [0, 2]],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHER_CLASSES)
+def test_refused_with_the_class_that_tensorflow_raises(name):
+    error, call, given, bad = OTHER_CLASSES[name]
+    with tf.Graph().as_default(), tf.Session() as session:
+        x, number = _fed([given, np.int32(0)])
+        made = call(x, number)
+        for value in bad:
+            with pytest.raises(error):
+                session.run(made, {x: given, number: value})
+
+
+def test_the_sizes_of_a_transposed_convolution_may_be_those_of_space_alone():
+    x, w = np.ones((2, 4, 5, 3), np.float32), np.ones((3, 3, 4, 3), np.float32)
+    with tf.Graph().as_default(), tf.Session() as session:
+        (sizes,) = _fed([np.int32(0)])
+        made = tf.nn.conv2d_transpose(x, w, sizes, 2, "SAME")
+        short, whole = (session.run(made, {sizes: s}) for s in ([8, 10], [2, 8, 10, 4]))
+        np.testing.assert_array_equal(short, whole)

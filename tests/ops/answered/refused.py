@@ -115,3 +115,41 @@ _refused("serialize_many", lambda tf, *x: tf.serialize_many_sparse(tf.SparseTens
          (0, [[0, 1], [9, 0]]), (0, [[0, 1], [1, 3]]), (0, [[-1, 0], [0, 0]]), (0, [[0, -1], [0, 0]]),
          (0, [[1, 0], [0, 1]]), (0, [[0, 2], [0, 1]]), (0, [[0, 1], [0, 1]]), (0, [0, 1]), (1, _f(2, 1)),
          (2, [-2, 3]), (2, [2, -3]), (2, 2), (2, [[2, 3]]), (2, [_WIDE, 4]))  # fmt: skip
+_LENGTHS = np.zeros((4, 2, 3), np.float32)
+for _name, _options in (("", {}), ("_long", {"ignore_longer_outputs_than_inputs": True})):
+    _refused(f"ctc_loss{_name}",
+             lambda tf, x, i, v, n, o=_options: tf.nn.ctc_loss(tf.SparseTensor(i, v, [2, 2]), x, n, **o),
+             [np.zeros((4, 2, 4), np.float32), _l([0, 0], [0, 1], [1, 0]), _i(1, 0, 2), _i(4, 3)],
+             (1, [[0, 0], [0, 1], [2, 0]]), (1, [[0, 0], [0, 1], [-1, 0]]), (1, [[0, 1], [0, 0], [1, 0]]),
+             (1, [[1, 0], [0, 0], [0, 1]]), (1, np.zeros((3, 3))), (1, np.zeros((0, 2))), (1, [0, 0, 1]),
+             (2, [1, 0, -1]), (2, [3, 0, 1]), (2, [1, 0]), (2, [[1, 0, 2]]), (3, [5, 3]), (3, [-1, 3]), (3, [4]),
+             (3, [[4, 3]]))  # fmt: skip
+for _name, _call in (("greedy", lambda tf, x, n: tf.nn.ctc_greedy_decoder(x, n)[0]),
+                     ("beam", lambda tf, x, n: tf.nn.ctc_beam_search_decoder(x, n, 3, 2)[0])):  # fmt: skip
+    _refused(f"ctc_{_name}", _call, [_LENGTHS, _i(4, 2)], (0, np.zeros((4, 0, 3))), (0, np.zeros((0, 2, 3))),
+             (0, np.zeros((4, 6))), (1, [[4, 2]]))  # fmt: skip
+_refused("ctc_beam_of_nothing", lambda tf, x, n: tf.nn.ctc_beam_search_decoder(x, n, 3, 2)[0], [_LENGTHS, _i(4, 2)],
+         (1, [-1, 2]), (0, np.full((4, 2, 3), np.nan)))  # fmt: skip
+_refused("edit_distance", lambda tf, *x: tf.edit_distance(tf.SparseTensor(*x[:3]), tf.SparseTensor(*x[3:])),
+         [_l([0, 0], [0, 1], [1, 0]), _i(1, 2, 3), _l(2, 2), _l([0, 0], [1, 0], [1, 1]), _i(1, 2, 2), _l(2, 2)],
+         (0, [[0, 0], [0, 1]]), (0, np.zeros((0, 2))), (0, [0, 0, 1]), (1, [1, 2]), (1, [[1, 2, 3]]), (2, [-1, 2]),
+         (2, [2]), (2, [_WIDE, 4]), (3, [[0, 0], [1, 0]]), (4, [1]), (5, [2, -2]))  # fmt: skip
+_refused("reduce_join", lambda tf, x, a: tf.reduce_join(x, a), [np.array([[b"a"], [b"b"]], object), _i(0, 1)],
+         (1, [0, 0]), (1, [0, -2]), (1, [1, 0, 1]))  # fmt: skip
+for _name, _call in (("split", lambda tf, x, d: tf.string_split(x, d)),
+                     ("split_v2", lambda tf, x, d: tf.strings.split(x, d, result_type="SparseTensor"))):  # fmt: skip
+    _refused(f"string_{_name}", _call, [np.array([b"a b"], object), np.array(b" ", object)],
+             (1, [b" "]), (1, [[b" "]]), (1, [b" ", b","]), (0, b"a b"), (0, [[b"a b"]]))  # fmt: skip
+_refused("base64", lambda tf, x: tf.decode_base64(x), [np.array([b"YWJj", b"YQ=="], object)],
+         (0, [b"YWJj="]), (0, [b"YW="]), (0, [b"Y==="]), (0, [b"YW J"]))  # fmt: skip
+_refused("conv2d", lambda tf, x, w: tf.nn.conv2d(x, w, 1, "SAME"), [_f(2, 5, 6, 3), _f(3, 3, 3, 4)],
+         (1, _f(0, 3, 3, 4)), (1, _f(3, 3, 2, 4)), (1, _f(3, 3, 3)))  # fmt: skip
+_refused("conv3d", lambda tf, x, w: tf.nn.conv3d(x, w, [1] * 5, "SAME"), [_f(1, 3, 4, 4, 2), _f(2, 2, 2, 2, 3)],
+         (1, _f(0, 2, 2, 2, 3)), (1, _f(2, 2, 2, 2, 0)))  # fmt: skip
+_refused("conv2d_transpose", lambda tf, x, w, s: tf.nn.conv2d_transpose(x, w, s, 2, "SAME"),
+         [_f(2, 4, 5, 3), _f(3, 3, 4, 3), _i(2, 8, 10, 4)],
+         (0, _f(2, 4, 5, 0)), (0, _f(2, 4, 5, 2)), (1, _f(3, 3, 4, 0)), (2, [2, 0, 10, 4]), (2, [2, -1, 10, 4]),
+         (2, [2, 8, 10, 0]), (2, [0, 8, 10, 4]), (2, [2, 8, 10]), (2, 8), (2, [2, 6, 10, 4]))  # fmt: skip
+_refused("conv2d_filter", lambda tf, x, s, g: tf.nn.conv2d_backprop_filter(x, s, g, [1] * 4, "SAME"),
+         [_f(2, 5, 6, 3), _i(3, 3, 3, 4), _f(2, 5, 6, 4)],
+         (1, [3, 3, 3, 0]), (1, [3, 3, 3, 5]), (1, [-3, 3, 3, 4]), (1, [3, 3]), (2, _f(2, 4, 6, 4)))  # fmt: skip
