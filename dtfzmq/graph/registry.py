@@ -201,7 +201,9 @@ def _convert_one(name: str, arg: Arg, value: Any, types: dict[str, DType]) -> Te
     if type(value) is Tensor:
         tensor = value
     else:
-        preferred = dtypes.int32 if wanted is None and arg.var.startswith("I") else None
+        # numbers without a type of their own are int32; an array keeps its int64, as in TensorFlow
+        loose = wanted is None and arg.var.startswith("I") and not isinstance(value, (np.ndarray, np.generic))
+        preferred = dtypes.int32 if loose else None
         try:
             tensor = convert_to_tensor(
                 value, None if _is_typed(value) else wanted, arg.name, preferred_dtype=preferred, as_ref=arg.ref

@@ -221,3 +221,11 @@ def test_nest():
 def test_zeros_of_a_partly_known_shape_are_refused():
     with tf.Graph().as_default(), pytest.raises(ValueError, match=r"partially known TensorShape \(\?, 3\)"):
         tf.zeros(tf.TensorShape([None, 3]))
+
+
+def test_indices_in_arrays_keep_their_64_bits():
+    far = np.array([2**40 + 1, 0])
+    for made in (slicing.gather([1.0, 2.0, 3.0], far), slicing.gather_nd([1.0, 2.0, 3.0], far[:, None])):
+        assert made.op.inputs[1].dtype.name == "int64"
+        with pytest.raises(errors.InvalidArgumentError):
+            evaluate(made)
