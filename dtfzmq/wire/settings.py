@@ -14,14 +14,13 @@ class LinkSettings:
 
     #: A tensor up to this size is pushed whole; a larger one is announced.
     inline_limit: int = 64 * KIB
-    #: Size of one chunk of an announced tensor. Only whole frames are signs of life, so it must be through within
-    #: `silence`: down to 1.5 Mbit/s this one is, and larger ones are no faster.
+    #: Size of one chunk of an announced tensor; larger ones are no faster, and on a slow line wait for each other.
     chunk: int = 256 * KIB
     #: Bytes of chunks to one peer that lie below us (libzmq, kernel, the peer's queue).
     bulk_window: int = 4 * MIB
     #: The same for the control lane: pushes, requests, replies.
     control_window: int = 4 * MIB
-    #: Small tensors of one push are cut into messages of about this size, for the same reason.
+    #: Small tensors of one push are cut into messages of about this size.
     batch: int = 256 * KIB
     #: A frame above this is refused by libzmq, with its connection.
     max_frame: int = 16 * MIB

@@ -12,8 +12,10 @@ import zmq
 
 from dtfzmq.base import errors, threads
 from dtfzmq.wire import addresses
+from dtfzmq.wire.connections import Connection, find
 from dtfzmq.wire.dial import REFUSED
 from dtfzmq.wire.settings import LinkSettings
+from dtfzmq.wire.silence import Silence
 from dtfzmq.wire.transport import LaneEvents
 from dtfzmq.wire.zmqpoll import MORE, NONE, SOME, ZmqPoller
 from dtfzmq.wire.zmqsocket import (
@@ -61,16 +63,19 @@ class Owner(Protocol):
     loop: Any
     poller: ZmqPoller
     settings: LinkSettings
+    silence: Silence
 
 
 class _Dealer(Watched):
     """One attempt to connect to one number, and the connection that comes of it."""
 
-    def __init__(self, lane: DealerLane, poller: ZmqPoller, settings: LinkSettings, number: str, port: int) -> None:
+    def __init__(self, lane: DealerLane, transport: Owner, number: str, port: int) -> None:
         self._lane = lane
+        self._silence = transport.silence
+        self._connection: Connection | None = None
         self.connected = False
         self.ready = False
-        super().__init__(poller, zmq.DEALER, settings)
+        super().__init__(transport.poller, zmq.DEALER, transport.settings)
         try:
             self.sock.set(zmq.IPV6, int(":" in number))
             self.sock.connect(addresses.endpoint(number, port))
@@ -93,8 +98,11 @@ class _Dealer(Watched):
         """See Watched."""
         if event == zmq.EVENT_CONNECTED:
             self.connected = True
+            self._connection = find(value)
         elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
             self.ready = True
+            if self._connection is not None:
+                self._silence.watch(self._connection, lambda reason: self._lane.failed(reason, True))
             self._lane.opened()
         elif event == zmq.EVENT_DISCONNECTED:
             self._lane.failed("the connection ended", self.ready)
@@ -118,6 +126,11 @@ class _Dealer(Watched):
             data = frames[1]
             send(sock, data, NOW, copy=not frozen or len(data) < LEND)
         self._poller.touch(self)
+
+    def shut(self, linger: int) -> None:
+        """See Watched."""
+        self._silence.unwatch(self._connection)
+        super().shut(linger)
 
 
 class DealerLane(ZmqLane):
@@ -170,7 +183,7 @@ class DealerLane(ZmqLane):
         settings = self._transport.settings
         self._began = self._loop.now()
         try:
-            dealer = self._dealer = _Dealer(self, self._transport.poller, settings, number, self._port)
+            dealer = self._dealer = _Dealer(self, self._transport, number, self._port)
         except zmq.ZMQError as exc:
             self.failed(f"cannot connect to {addresses.endpoint(number, self._port)}: {exc}", False, _OURS)
             return

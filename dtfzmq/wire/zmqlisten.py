@@ -15,8 +15,9 @@ import zmq
 
 from dtfzmq.base import errors
 from dtfzmq.wire import addresses, seldom
-from dtfzmq.wire.connections import Connections
+from dtfzmq.wire.connections import Connection, Connections
 from dtfzmq.wire.settings import LinkSettings
+from dtfzmq.wire.silence import Silence
 from dtfzmq.wire.transport import Accept, LaneEvents
 from dtfzmq.wire.zmqpoll import MORE, NONE, SOME, ZmqPoller
 from dtfzmq.wire.zmqsocket import (
@@ -84,9 +85,17 @@ class ZmqListener(Watched):
     """A bound ROUTER and its lanes. See transport.Listener."""
 
     def __init__(
-        self, loop: Any, poller: ZmqPoller, settings: LinkSettings, address: str, accept: Accept, exact: bool
+        self,
+        loop: Any,
+        poller: ZmqPoller,
+        settings: LinkSettings,
+        silence: Silence,
+        address: str,
+        accept: Accept,
+        exact: bool,
     ) -> None:
         self._loop = loop
+        self._silence = silence
         self._accept = accept
         self.lanes: dict[bytes, _RouterLane] = {}
         self._by_fd: dict[int, list[_RouterLane]] = {}
@@ -182,8 +191,20 @@ class ZmqListener(Watched):
         self.connections.spoke(fd)
         lane = self.lanes[route] = _RouterLane(self, route, fd)
         self._by_fd.setdefault(fd, []).append(lane)
+        self._attend(fd)
         lane.events = self._accept(lane)
         return lane
+
+    def _attend(self, fd: int) -> None:
+        """A connection that came has lanes: it is watched from now on."""
+        connection = self.connections.get(fd)
+        if connection is not None:
+            self._silence.watch(connection, lambda reason: self._silent(connection, reason))
+
+    def _silent(self, connection: Connection, reason: str) -> None:
+        for lane in list(self._by_fd.get(connection.fd, ())):
+            lane.over(reason)
+        connection.cut()
 
     def send(self, lane: _RouterLane, frames: Sequence[Any], frozen: bool) -> None:
         """Send along a route; a lane that is gone is told so later."""
@@ -215,19 +236,21 @@ class ZmqListener(Watched):
 
     def cut_later(self, lane: _RouterLane) -> None:
         """End the connection of a lane that was closed, once its other end had time to do so."""
-        peer = self.connections.peer(lane.fd)
-        if peer is not None:
-            self._loop.call_later(_CUT_S, self.connections.cut, lane.fd, peer)
+        connection = self.connections.get(lane.fd)
+        if connection is not None:
+            self._loop.call_later(_CUT_S, connection.cut)
 
     def on_event(self, event: int, value: int) -> None:
         """A connection came or ended; `value` is its descriptor."""
         if event == zmq.EVENT_ACCEPTED:
             self.connections.accepted(value, self._loop.now())
+            if value in self._by_fd:  # its first message may be read before the monitor tells of it
+                self._attend(value)
             if not self._sweeping:
                 self._sweeping = True
                 self._loop.call_later(self._hello_limit, self._sweep)
         elif event == zmq.EVENT_DISCONNECTED:
-            self.connections.ended(value)
+            self._silence.unwatch(self.connections.ended(value))
             # The event comes before the socket itself has noticed, so ask again after a while.
             for delay in _PROBES_S:
                 self._loop.call_later(delay, self._probe, value)
@@ -244,12 +267,12 @@ class ZmqListener(Watched):
         self._sweeping = False
         if not self.open:
             return
-        for fd in self.connections.mute_since(self._loop.now() - self._hello_limit):
-            self.connections.spoke(fd)
-            if fd not in self._by_fd:  # its first message may be read before the monitor tells of it
+        for connection in self.connections.mute_since(self._loop.now() - self._hello_limit):
+            self.connections.spoke(connection.fd)
+            if connection.fd not in self._by_fd:
                 text = f"closed a connection to {self.address}: nothing came within {self._hello_limit:g} s"
                 seldom.warn(("mute", self.address), text)
-                self.connections.cut(fd, self.connections.peer(fd))
+                connection.cut()
         if len(self.connections):
             self._sweeping = True
             self._loop.call_later(self._hello_limit / 2, self._sweep)
@@ -260,6 +283,8 @@ class ZmqListener(Watched):
             return
         for lane in list(self.lanes.values()):
             lane.close()
+        for connection in self.connections:
+            self._silence.unwatch(connection)
         try:
             self.sock.unbind(self._endpoint)
             # The address is free once the monitor says so, which takes libzmq's thread well under a millisecond.

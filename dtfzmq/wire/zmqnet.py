@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dtfzmq.wire.settings import LinkSettings
+from dtfzmq.wire.silence import Silence
 from dtfzmq.wire.transport import Accept, Lane, LaneEvents
 from dtfzmq.wire.zmqdial import DealerLane
 from dtfzmq.wire.zmqlisten import ZmqListener
@@ -21,10 +22,11 @@ class ZmqTransport:
         self.loop = loop
         self.poller = poller
         self.settings = settings or LinkSettings()
+        self.silence = Silence(loop, self.settings)
 
     def listen(self, address: str, accept: Accept, exact: bool = False) -> ZmqListener:
         """See transport.Transport."""
-        return ZmqListener(self.loop, self.poller, self.settings, address, accept, exact)
+        return ZmqListener(self.loop, self.poller, self.settings, self.silence, address, accept, exact)
 
     def connect(self, address: str, kind: int, events: LaneEvents) -> Lane:
         """See transport.Transport."""

@@ -16,6 +16,7 @@ import zmq
 from dtfzmq.base import threads
 from dtfzmq.base.loop import Loop
 from dtfzmq.wire import seldom
+from dtfzmq.wire.connections import counted
 from dtfzmq.wire.settings import LinkSettings
 from dtfzmq.wire.transport import LaneEvents
 from dtfzmq.wire.zmqpoll import NONE, SOME, ZmqPoller
@@ -95,8 +96,9 @@ def process_loop() -> Loop:
 
 def configure(sock: zmq.Socket[Any], settings: LinkSettings) -> None:
     """Set what must be set before bind or connect."""
-    # A silent peer is seen in half the limit; the other half is for reaching it again.
     interval = max(10, int(settings.limit * 200))
+    # 0 leaves it to silence.py to find the silent ones.
+    longest = 0 if counted() else max(100, interval * 3 // 2)
     options = {
         zmq.LINGER: 0,
         zmq.SNDHWM: 0,
@@ -107,8 +109,8 @@ def configure(sock: zmq.Socket[Any], settings: LinkSettings) -> None:
         zmq.CONNECT_TIMEOUT: max(1, int(settings.connect_timeout * 1000)),
         zmq.HANDSHAKE_IVL: max(1, int(settings.connect_timeout * 1000)),
         zmq.HEARTBEAT_IVL: interval,
-        zmq.HEARTBEAT_TIMEOUT: interval * 3 // 2,
-        zmq.HEARTBEAT_TTL: max(100, interval * 3 // 2),
+        zmq.HEARTBEAT_TIMEOUT: longest,
+        zmq.HEARTBEAT_TTL: longest,
         zmq.TCP_KEEPALIVE: 1,
         zmq.TCP_KEEPALIVE_IDLE: 30,
         zmq.TCP_KEEPALIVE_INTVL: 5,

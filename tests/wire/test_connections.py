@@ -140,23 +140,26 @@ def test_only_the_connection_that_was_meant_is_cut() -> None:
         outside = socket.create_connection(("127.0.0.1", port))
         inside, _ = listener.accept()
         known.accepted(inside.fileno(), 0.0)
-        assert known.mute_since(0.0) == [inside.fileno()] and len(known) == 1
-        peer = known.peer(inside.fileno())
+        first = known.get(inside.fileno())
+        assert first is not None and known.mute_since(0.0) == [first] and len(known) == 1
         # The descriptor is another connection's now, to the same port.
         second = socket.create_connection(("127.0.0.1", port))
         newcomer, _ = listener.accept()
         os.dup2(newcomer.fileno(), inside.fileno())
-        known.cut(inside.fileno(), peer)
+        first.cut()
+        assert first.came() == -1
         second.settimeout(0.1)
         with pytest.raises(TimeoutError):
             second.recv(1)
         # And now it is the very one.
         known.accepted(newcomer.fileno(), 1.0)
-        known.cut(newcomer.fileno(), known.peer(newcomer.fileno()))
+        found = known.get(newcomer.fileno())
+        assert found is not None
+        found.cut()
         second.settimeout(5.0)
         assert second.recv(1) == b""
         known.ended(newcomer.fileno())
         known.accepted(listener.fileno(), 2.0)  # no connection
-        known.cut(listener.fileno(), known.peer(listener.fileno()))
+        assert known.get(listener.fileno()) is None
         for end in (outside, second, inside, newcomer):
             end.close()

@@ -29,6 +29,7 @@ from dtfzmq.wire.messages import CancelStep
 from dtfzmq.wire.settings import LinkSettings
 from dtfzmq.wire.zmqpoll import NONE, SOME, ZmqPoller
 from tests.kit.peer import Answering, Count, CountMe, Echo, Forget, HoldInterpreter, PushMe, me
+from tests.kit.relay import Relay
 
 TASK = "/job:ps/replica:0/task:0"
 #: For what must not depend on how fast the machine is: nothing is lost for silence while a test lasts.
@@ -431,78 +432,6 @@ def test_a_process_that_holds_the_interpreter_is_alive() -> None:
     newcomer.close()
     client.close()
     peer.close()
-
-
-class Relay:
-    """A TCP relay that can cut what it carries.
-
-    Its sockets are closed at the end alone: a thread that is on its way into `recv` must not find another connection
-    under the descriptor that it was given.
-    """
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        self._lock = threading.Lock()
-        self._all: list[socket.socket] = []
-        self._open: list[socket.socket] = []
-        self._gate = threading.Event()
-        self._gate.set()
-        self._threads: list[threading.Thread] = []
-        self._start(self._serve)
-
-    def _start(self, fn: Callable[..., None], *args: Any) -> None:
-        thread = threading.Thread(target=fn, args=args)
-        self._threads.append(thread)
-        thread.start()
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                near = self._listener.accept()[0]
-            except OSError:
-                return
-            far = socket.create_connection(("127.0.0.1", self._port))
-            with self._lock:
-                self._all += [near, far]
-                self._open += [near, far]
-            self._start(self._carry, near, far)
-            self._start(self._carry, far, near)
-
-    def _carry(self, source: socket.socket, target: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(4096):
-                self._gate.wait()
-                target.sendall(data)
-        self._shut(source, target)
-
-    def _shut(self, *ends: socket.socket) -> None:
-        for end in ends:
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-    def hold(self) -> None:
-        """Keep what comes, until it is cut."""
-        self._gate.clear()
-
-    def cut(self) -> None:
-        """End all connections; what is in the relay's hands is lost."""
-        with self._lock:
-            ends, self._open = self._open, []
-        self._shut(*ends)
-        self._gate.set()
-
-    def close(self) -> None:
-        """End it and its threads."""
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._threads[0].join(30)
-        self._listener.close()
-        self.cut()
-        for thread in self._threads:
-            thread.join(30)
-        for end in self._all:
-            end.close()
 
 
 def test_nothing_is_lost_or_done_twice_through_a_relay_that_is_cut(client: Client, server: Client) -> None:

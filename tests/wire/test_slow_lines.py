@@ -1,0 +1,122 @@
+"""What comes slowly is not silence: lines on which one message takes longer than a silent peer is waited for."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import zmq
+
+from dtfzmq.base import errors
+from dtfzmq.wire.connections import Connection
+from dtfzmq.wire.settings import LinkSettings
+from dtfzmq.wire.silence import Silence
+from tests.kit.peer import CountMe, Echo
+from tests.kit.relay import Relay
+from tests.wire.test_zmq_links import FAST, TASK, Client, Peer, is_stopped, serving
+
+KIB = 1024
+LIMIT = 5.0
+#: A chunk takes 1.3 s on a line of `RATE`, and silence is half of the limit.
+SLOW, RATE = LinkSettings(limit=2.4, chunk=256 * KIB), 200 * KIB
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [[512 * KIB], [60 * KIB] * 8], ids=["chunks", "one message of small tensors"])
+def test_a_message_may_take_longer_than_silence(sizes: list[int]) -> None:
+    server, client = serving(SLOW), Client(SLOW)
+    relay = Relay(int(server.endpoint.me.address.rpartition(":")[2]), RATE)
+    link = client.link(f"127.0.0.1:{relay.port}", TASK)
+    client.call(link, CountMe())
+    sent = [np.random.default_rng(n).integers(0, 255, size, np.uint8) for n, size in enumerate(sizes)]
+    back = client.call(link, Echo(1, sent)).tensors
+    assert all(np.array_equal(a, b) for a, b in zip(sent, back))
+    assert link.repeats_out == 0 and not client.lost and not server.lost
+    client.close()
+    server.close()
+    relay.close()
+
+
+class Line(Connection):
+    """A connection on which something comes now and then."""
+
+    def __init__(self) -> None:
+        super().__init__(-1, (("", 1), ("", 2)))
+        self.segments = 0
+
+    def came(self) -> int:
+        return self.segments
+
+
+class Loop:
+    """A loop whose time passes by hand; `looks` are its timers."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+        self.looks: list[Callable[[], None]] = []
+
+    def now(self) -> float:
+        return self.time
+
+    def call_later(self, delay: float, fn: Callable[[], None]) -> None:
+        assert delay <= LIMIT / 20
+        self.looks.append(fn)
+
+    def look(self, seconds: float) -> None:
+        """Time passes, and the loop gets to its timers at the end of it only."""
+        self.time += seconds
+        self.looks.pop()()
+
+
+def test_who_brings_parts_of_messages_is_not_silent() -> None:
+    loop, told = Loop(), list[str]()
+    silence = Silence(loop, LinkSettings(limit=LIMIT))
+    slow, dead, ended = Line(), Line(), Line()
+    for name, line in (("slow", slow), ("dead", dead), ("ended", ended)):
+        silence.watch(line, lambda reason, name=name: told.append(f"{name}: {reason}"))  # type: ignore[misc]
+    silence.unwatch(ended)
+    for _ in range(20):
+        slow.segments += 1
+        loop.look(LIMIT / 2 - 0.1)
+    assert told == ["dead: nothing came for 4.8 s"]
+
+
+def test_silence_is_found_before_others_believe_that_the_peer_is_alive() -> None:
+    loop, told = Loop(), list[float]()
+    silence, line = Silence(loop, LinkSettings(limit=LIMIT)), Line()
+    silence.watch(line, lambda reason: told.append(loop.time))
+    while not told:
+        loop.look(LIMIT / 20)
+    assert told[0] < LinkSettings(limit=LIMIT).silence
+    assert not loop.looks, "nothing is looked at when nothing is watched"
+
+
+def test_a_process_that_held_its_interpreter_for_long_takes_nobody_for_silent() -> None:
+    loop, told = Loop(), list[str]()
+    silence, line = Silence(loop, LinkSettings(limit=LIMIT)), Line()
+    silence.watch(line, told.append)
+    line.segments += 1
+    loop.look(10 * LIMIT)
+    loop.look(LIMIT / 2 - 0.1)
+    assert not told
+
+
+@pytest.mark.slow
+def test_where_the_system_does_not_tell_what_comes_silence_is_found_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dtfzmq.wire.silence.counted", lambda: False)
+    monkeypatch.setattr("dtfzmq.wire.zmqsocket.counted", lambda: False)
+    client, peer = Client(FAST), Peer(limit=FAST.limit)
+    link = client.link(peer.address, TASK)
+    client.call(link, CountMe())
+    with client.loop.held():
+        assert link.controls[0].lane._dealer.sock.get(zmq.HEARTBEAT_TIMEOUT) > 0
+    peer.process.send_signal(signal.SIGSTOP)
+    assert client.wait_for(lambda: is_stopped(peer.process.pid))
+    with pytest.raises(errors.UnavailableError, match=TASK):
+        client.call(link, CountMe(), 20)
+    peer.close()
+    client.close()
