@@ -44,9 +44,13 @@ class Dialler:
         state = "it accepted the connection and has not answered yet" if self.channel.opened else "no answer yet"
         return f"{self.channel.lane.address}: {state}"
 
-    def start(self) -> None:
-        """Try now, if there is an address and no attempt is under way."""
-        if not self.running and self._link.dial_addresses():
+    def start(self, pause: float = 0.0) -> None:
+        """Try now, or in a while, if there is an address and no attempt is under way."""
+        if self.running or not self._link.dial_addresses():
+            return
+        if pause:
+            self._timer = self._link.loop.call_later(pause, self._try)
+        else:
             self._try()
 
     def hurry(self) -> None:

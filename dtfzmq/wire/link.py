@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dtfzmq.base import errors
 from dtfzmq.wire import codec, frames, hello
 from dtfzmq.wire.account import LinkStatistics
+from dtfzmq.wire.attempts import Attempts
 from dtfzmq.wire.carrier import Carrier
 from dtfzmq.wire.dial import Dialler
 from dtfzmq.wire.inquiry import Inquiry
@@ -52,6 +53,8 @@ class Link(Carrier):
         self._patience = patience
         self._why = ""
         self._timer: Any = None
+        self._bulk_timer: Any = None
+        self._attempts = (Attempts(self.loop, self.settings), Attempts(self.loop, self.settings))
         self.inquiry = Inquiry(self.loop, self.settings.silence)
 
     # -- names --------------------------------------------------------------------------------------------------------
@@ -132,15 +135,29 @@ class Link(Carrier):
 
     def _too_long(self) -> None:
         self._timer = None
-        if self.error is not None:
+        waited = f"{self.loop.now() - self._since:.1f} s ({self.reason()})"
+        if self.state == NEW:
+            self.lose(errors.UnavailableError(None, None, f"{self._unreached()} within {waited}. {CHECK}"))
+        else:
+            self._unavailable(f"no connection for {waited}")
+
+    def _watch_bulk(self) -> None:
+        """A bulk lane must be there within the limit, or once and a half of it if it cannot even be dialled then."""
+        if self._bulk_timer is None and self._lacks_bulk():
+            self._bulk_timer = self.loop.call_later(self.settings.limit, self._no_bulk, True)
+
+    def _unwatch_bulk(self) -> None:
+        if self._bulk_timer is not None:
+            self._bulk_timer.cancel()
+            self._bulk_timer = None
+
+    def _no_bulk(self, first: bool) -> None:
+        self._bulk_timer = None
+        if not self._lacks_bulk():
             return
-        if self.state != UP:
-            waited = f"{self.loop.now() - self._since:.1f} s ({self.reason()})"
-            if self.state == NEW:
-                self.lose(errors.UnavailableError(None, None, f"{self._unreached()} within {waited}. {CHECK}"))
-            else:
-                self._unavailable(f"no connection for {waited}")
-        elif self._lacks_bulk():
+        if first and self.state != UP:
+            self._bulk_timer = self.loop.call_later(self.settings.limit / 2, self._no_bulk, False)
+        else:
             self._unavailable(f"no lane for large tensors ({self._diallers[BULK].why or 'none was opened'})")
 
     def _lacks_bulk(self) -> bool:
@@ -150,11 +167,24 @@ class Link(Carrier):
         )
 
     def _unavailable(self, why: str) -> None:
-        self.lose(
-            errors.UnavailableError(
-                None, None, f"{self.route()} was lost: {why}. Steps that used it were aborted; run them again."
-            )
-        )
+        text = f"{self.route()} was lost: {why}. Steps that used it were aborted; run them again."
+        self.lose(errors.UnavailableError(None, None, text))
+
+    def _worth_while(self, kind: int, reason: str) -> bool:
+        """A lane of this kind that was sent on is over. False if others are in vain; then the link is lost."""
+        attempts = self._attempts[kind]
+        if kind == BULK:
+            what = "lanes for large tensors"
+            attempts.ended(self.sending.credited, self.sending.granted or self.sending.flying)
+        else:
+            what = "connections"
+            attempts.ended(self.outbox.acknowledged, bool(self.outbox.flying))
+        if not attempts.vain:
+            return True
+        why = f"{attempts.vain} {what} in a row ended before anything got through (the last: {reason})"
+        text = f"{self.route()} was lost: {why}. Check what the network between them does with long messages."
+        self.lose(errors.UnavailableError(None, None, text), farewell=f"it gave the link up: {why}")
+        return False
 
     def welcome(self, channel: Channel, who: hello.Who, generation: int) -> bool:
         """A hello of ours was accepted. False if it is not the process that we knew; then the link is lost."""
@@ -188,16 +218,19 @@ class Link(Carrier):
                 lanes.remove(old)
                 old.close()
         lanes.append(channel)
+        if channel.kind == CONTROL:
+            self.outbox.acknowledge(received)
+        replaced = before is not None and before not in lanes
+        if replaced and not self._worth_while(channel.kind, "the other end began anew"):
+            return
         if channel.kind == BULK:
             self._diallers[BULK].rest()
+            self._unwatch_bulk()
             if lanes[0] is not before:
                 self.sending.lane_ended()
-            if self.state == UP:
-                self._unwatch()
             self.pump_bulk()
             return
         fresh = self.state != UP
-        self.outbox.acknowledge(received)
         if fresh:
             self._unwatch()
         self.state = UP
@@ -209,7 +242,7 @@ class Link(Carrier):
         if fresh:
             self.endpoint.link_up(self)
         self._pump()
-        self.pump_bulk()  # if a bulk lane is still lacking, it is waited for anew
+        self.pump_bulk()
 
     def wants(self, kind: int) -> bool:
         """True if a lane of this kind is missing."""
@@ -221,12 +254,11 @@ class Link(Carrier):
         """See Carrier."""
         if self.state == UP:
             self._dial_bulk()
-            if self._timer is None and self._lacks_bulk():
-                self._watch(self.settings.limit)
+            self._watch_bulk()
 
     def _dial_bulk(self) -> None:
         if not self.bulks and self.state == UP:
-            self._diallers[BULK].start()
+            self._diallers[BULK].start(self._attempts[BULK].pause)
 
     def channel_ended(self, channel: Channel, reason: str) -> None:
         """A lane ended, or an attempt to get one."""
@@ -246,6 +278,8 @@ class Link(Carrier):
             return
         current = lanes[0] is channel
         lanes.remove(channel)
+        if current and not self._worth_while(channel.kind, reason):
+            return
         if channel.kind == BULK:
             if current:
                 self.sending.lane_ended()
@@ -267,7 +301,7 @@ class Link(Carrier):
         # A silent peer was silent for up to half the limit before its lane ended.
         limit = self.settings.limit / 2
         self._watch(limit if self.dial_addresses() else min(limit, self.settings.client_limit))
-        self._diallers[CONTROL].start()
+        self._diallers[CONTROL].start(self._attempts[CONTROL].pause)
         self.inquiry.answer(False)  # last: a newcomer may be waiting to take the peer's place
 
     def refused(self, channel: Channel, error: errors.OpError, who: hello.Who) -> None:
@@ -310,6 +344,7 @@ class Link(Carrier):
         self.error = error
         self.state = LOST
         self._unwatch()
+        self._unwatch_bulk()
         for dialler in self._diallers:
             dialler.stop()
         for channel in [*self.controls, *self.bulks]:

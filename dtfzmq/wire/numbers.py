@@ -112,6 +112,11 @@ class Outbox:
         self.flying.append(item)
         self.flying_bytes += item.nbytes
 
+    @property
+    def acknowledged(self) -> int:
+        """The peer has everything up to this number, as far as it told."""
+        return self.number - len(self.flying)
+
     def acknowledge(self, ack: int) -> bool:
         """The peer has everything up to `ack`. True if that let something go. WireError for what was never sent."""
         if ack > self.number or ack < 0:

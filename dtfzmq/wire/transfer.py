@@ -52,6 +52,8 @@ class Sending:
         self._lane_sent = 0
         self._lane_credited = 0
         self._last = 0
+        #: Bytes that were credited so far, on all lanes.
+        self.credited = 0
 
     def announce(self, step: int, key: str, data: Bytes, frozen: bool) -> Outgoing:
         """Keep a tensor's bytes until the receiver grants them."""
@@ -71,6 +73,11 @@ class Sending:
     def granted(self) -> bool:
         """True if anything waits to be sent in chunks, for its turn, for credit or for a lane."""
         return bool(self._turns)
+
+    @property
+    def flying(self) -> bool:
+        """True if chunks were sent that are not credited."""
+        return bool(self._flying)
 
     def next_chunk(self) -> tuple[Outgoing, int, memoryview] | None:
         """The next chunk (tensor, offset, bytes), if there is one and credit for it; it is taken to be sent."""
@@ -95,6 +102,7 @@ class Sending:
         """The receiver has written `total` bytes of this lane so far. Raises WireError for more than was sent."""
         if total > self._lane_sent or total < self._lane_credited:
             raise WireError(f"credit for {total} bytes came and {self._lane_sent} were sent")
+        self.credited += total - self._lane_credited
         self._lane_credited = total
         flying = self._flying
         while flying and flying[0][2] <= total:

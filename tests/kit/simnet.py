@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import itertools
+import math
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -39,7 +40,13 @@ class Pipe:
         if self.over:
             return
         net = self._net
-        when = net.loop.now() + net.delay(self._source, sum(len(f) for f in frames))
+        nbytes = sum(len(f) for f in frames)
+        if nbytes > net.largest:
+            net.counts["too large"] += 1
+            net.loop.call_later(net.delay(self._source, nbytes), net.end_lane, self._source)
+            self.black = True
+            return
+        when = net.loop.now() + net.delay(self._source, nbytes)
         self._last = max(self._last, when)
         self._flying.append((self._last, frames))
         net.loop.call_at(self._last, self._arrive)
@@ -211,6 +218,8 @@ class SimNet:
         self.bandwidth = 1e9
         #: Whether bulk lanes can be opened.
         self.bulk = True
+        #: A message above this does not pass: nothing that follows it does, and the connection ends.
+        self.largest: float = math.inf
         self._cuts: set[frozenset[str]] = set()
         self._slow: dict[str, float] = {}
 
