@@ -97,6 +97,7 @@ FUNCTIONS = {
     "StatelessRandomUniform": ["random.stateless_uniform"],
     "StatelessRandomUniformFullInt": ["random.stateless_uniform"],
     "StatelessRandomUniformInt": ["random.stateless_uniform"],
+    "StringNGrams": ["strings.ngrams"],
     "TensorArrayCloseV3": ["TensorArray.close"],
     "TensorArrayConcatV3": ["TensorArray.concat"],
     "TensorArrayGatherV3": ["TensorArray.gather", "TensorArray.stack"],

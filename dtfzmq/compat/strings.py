@@ -11,3 +11,12 @@ from dtfzmq.ops.strings import string_strip as strip
 from dtfzmq.ops.strings import string_to_hash_bucket as to_hash_bucket
 from dtfzmq.ops.strings import string_to_hash_bucket_fast as to_hash_bucket_fast
 from dtfzmq.ops.strings import string_to_hash_bucket_strong as to_hash_bucket_strong
+from dtfzmq.ops.unicode import (
+    bytes_split,
+    ngrams,
+    unicode_decode,
+    unicode_decode_with_offsets,
+    unicode_encode,
+    unicode_split,
+    unicode_split_with_offsets,
+)

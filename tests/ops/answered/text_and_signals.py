@@ -116,3 +116,30 @@ case("isnd", lambda tf, x: [tf.is_non_decreasing(x), tf.is_strictly_increasing(x
 case("isnd1", lambda tf, x: [tf.is_non_decreasing(x), tf.is_strictly_increasing(x)])
 case("cn", lambda tf, x: tf.check_numerics(x, "m"))
 case("vf", lambda tf, x: tf.verify_tensor_all_finite(x, "m"))
+case("ucode_points", lambda tf: [
+    part for text in ("a\u00e9\t\u20ac\U0001f60ab".encode(), b"a\xffb\xe2\x82c\xed\xa0\x80d", b"") for part in (
+        tf.strings.unicode_decode(text, "UTF-8"), tf.strings.unicode_decode(text, "UTF-8", errors="ignore"),
+        *tf.strings.unicode_decode_with_offsets(text, "UTF-8", replacement_char=63, replace_control_characters=True),
+        *tf.strings.unicode_decode_with_offsets(text, "UTF-8", "ignore", replace_control_characters=True),
+    )
+])  # fmt: skip
+case("ucharacters", lambda tf, x: [
+    part for y in [tf.placeholder_with_default(x, [])] for part in (
+        tf.strings.unicode_split(y, "UTF-8"), *tf.strings.unicode_split_with_offsets(y, "UTF-8", errors="ignore"),
+        tf.strings.unicode_split(tf.strings.unicode_transcode(y, "UTF-8", "UTF-16-BE"), "UTF-16-BE"),
+        tf.strings.bytes_split(y),
+    )
+])  # fmt: skip
+case("uencoded", lambda tf, x: [
+    *(tf.strings.unicode_encode(x, e) for e in ("UTF-8", "UTF-16-BE", "UTF-32-BE")),
+    tf.strings.unicode_encode([97, 0xD800, -1, 0x110000, 98], "UTF-8", errors="ignore"),
+    tf.strings.unicode_encode(x[:, None], "UTF-8", replacement_char=63), tf.strings.unicode_encode(x[:, :0], "UTF-8"),
+])  # fmt: skip
+case("ungrams", lambda tf, x: [
+    part for y in (x, tf.reshape(x, [2, 2])) for part in (
+        tf.strings.ngrams(y, 2), tf.strings.ngrams(y, (1, 3), "-"), tf.strings.ngrams(y, 5),
+        tf.strings.ngrams(y, (1, 2, 3), pad_values=("L", "R")),
+        tf.strings.ngrams(y, 3, pad_values="P", padding_width=1),
+        tf.strings.ngrams(y, [6, 9], preserve_short_sequences=True),
+    )
+])  # fmt: skip
