@@ -317,7 +317,8 @@ def _top_k_grad(n: Any, g: Tensor, g_index: Any) -> tuple[Tensor, None]:
 
 
 _in_top_k_op = op(
-    "InTopKV2", "predictions: float32, targets: I, k: I -> precision: bool", shape=lambda n: [n.inputs[1].shape],
+    "InTopKV2", "predictions: float32, targets: I, k: I -> precision: bool",
+    shape=lambda n: [n.inputs[1].shape.with_rank(1)],
     kernel=_in_top_k, grad=NO_GRAD("boolean result"),
     samples=[Sample(mat(3, 4, dtype="float32"), ints(0, 3, 9), ints(2)[0])],
 )  # fmt: skip

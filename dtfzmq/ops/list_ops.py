@@ -216,7 +216,7 @@ def _one_shape(n: Operation) -> list[Any]:
 
 def _rows_shape(n: Operation) -> list[Any]:
     shape = n.attrs["element_shape"]
-    return [TensorShape(None) if shape is None else TensorShape([None]).concatenate(shape)]
+    return [TensorShape(None) if shape is None else n.inputs[1].shape.with_rank(1).concatenate(shape)]
 
 
 def _concat_shape(n: Operation) -> list[Any]:

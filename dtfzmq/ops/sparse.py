@@ -395,9 +395,10 @@ def sparse_eye(
 
 def sparse_mask(a: IndexedSlices, mask_indices: Any, name: str | None = None) -> IndexedSlices:
     """The slices whose index is not in `mask_indices`."""
-    with a.values.graph.name_scope(name or "sparse_mask"):
-        kept, places = setdiff1d(a.indices, convert_to_tensor(mask_indices, dtype=a.indices.dtype.base_dtype))
-        return IndexedSlices(gather(a.values, places, name=name), kept, a.dense_shape)
+    values, indices = convert_to_tensor(a.values), convert_to_tensor(a.indices)
+    with values.graph.name_scope(name or "sparse_mask"):
+        kept, places = setdiff1d(indices, convert_to_tensor(mask_indices, dtype=indices.dtype.base_dtype))
+        return IndexedSlices(gather(values, places, name=name), kept, a.dense_shape)
 
 
 def sparse_boolean_mask(sp_input: Any, mask: Any) -> SparseTensor:

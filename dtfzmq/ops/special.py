@@ -38,9 +38,13 @@ def _scipy() -> ModuleType | None:
 
 
 def _kernel(
-    name: str, *, own: bool = False, invalid: Callable[..., Any] | None = None, instead: float = math.nan
-) -> Any:
-    """A kernel maker of scipy's and special_numpy's function `name`; `instead` where invalid(*inputs) is true."""
+    name: str, *, own: bool = False, invalid: Callable[..., Any] | None = None, instead: float = math.nan,
+    zero: Callable[..., Any] | None = None,
+) -> Any:  # fmt: skip
+    """A kernel maker of scipy's and special_numpy's function `name`.
+
+    `instead` where invalid(*inputs) is true of what scipy gives; 0 where zero(*inputs) is.
+    """
 
     def make(node: Any, env: Any) -> Any:
         theirs = None if own else _scipy()
@@ -53,6 +57,8 @@ def _kernel(
             out = fn(*wide)
             if invalid is not None and theirs is not None:
                 out = np.where(invalid(*wide), instead, out)
+            if zero is not None:
+                out = np.where(zero(*wide), 0.0, out)
             return np.asarray(out).astype(to, copy=False)
 
         return kernel
@@ -205,16 +211,21 @@ _polygamma = _binary(
     "Polygamma", "a: E, x: E", _polygamma_grad, [Sample(np.array([1.0, 2.0, 0.0]), pos(2, 3))],
     make=_kernel("polygamma", own=True),
 )  # fmt: skip
-_zeta = _binary("Zeta", "x: E, q: E", _zeta_grad, [Sample(pos(2, 3, lo=1.5, hi=4), pos(3))], make=_kernel("zeta"))
+_zeta = _binary(
+    "Zeta", "x: E, q: E", _zeta_grad, [Sample(pos(2, 3, lo=1.5, hi=4), pos(3))],
+    make=_kernel("zeta", invalid=special_numpy.odd_pole),
+)  # fmt: skip
 _igamma = _binary(
-    "Igamma", "a: E, x: E", _igamma_grad(1), _TWO, make=_kernel("gammainc", invalid=lambda a, x: np.less_equal(a, 0))
-)
+    "Igamma", "a: E, x: E", _igamma_grad(1), _TWO,
+    make=_kernel("gammainc", invalid=lambda a, x: np.less_equal(a, 0), zero=lambda a, x: np.equal(x, 0)),
+)  # fmt: skip
 _igammac = _binary(
     "Igammac", "a: E, x: E", _igamma_grad(-1), _TWO, make=_kernel("gammaincc", invalid=lambda a, x: np.less_equal(a, 0))
 )
 _igamma_grad_a = _binary(
-    "IgammaGradA", "a: E, x: E", UNDEFINED("as in TensorFlow"), _TWO, make=_kernel("gammainc_da", own=True)
-)
+    "IgammaGradA", "a: E, x: E", UNDEFINED("as in TensorFlow"), _TWO,
+    make=_kernel("gammainc_da", own=True, zero=lambda a, x: np.equal(x, 0)),
+)  # fmt: skip
 _betainc = _binary(
     "Betainc", "a: E, b: E, x: E", _betainc_grad, [Sample(pos(2, 3), pos(3, seed=1), pos(2, 3, lo=0.1, hi=0.9))],
     make=_kernel("betainc", invalid=lambda a, b, x: np.less_equal(a, 0) | np.less_equal(b, 0)),

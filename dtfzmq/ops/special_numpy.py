@@ -54,6 +54,11 @@ def psi(x: Array) -> Array:
     return np.where((x <= 0) & (x == np.floor(x)), np.nan, out)
 
 
+def odd_pole(x: Array, q: Array) -> Array:
+    """Where zeta grows without end to either side: q = 0, -1, -2, ... unless x is even."""
+    return (q <= 0) & (q == np.floor(q)) & np.isfinite(x) & (np.mod(x, 2) != 0) & (x != 1)
+
+
 def zeta(x: Array, q: Array) -> Array:
     """Hurwitz zeta: the sum of (q + n) ** -x over n >= 0, by the Euler-Maclaurin formula."""
     x, q = np.broadcast_arrays(np.asarray(x, np.float64), np.asarray(q, np.float64))
@@ -69,6 +74,7 @@ def zeta(x: Array, q: Array) -> Array:
         factor = factor * (x + 2 * k - 1) * (x + 2 * k) / (end * end)
     pole = (q <= 0) & (q == np.floor(q))
     total = np.where(pole | (x == 1), np.inf, total)
+    total = np.where(odd_pole(x, q), np.nan, total)
     return np.where((x < 1) | (q <= 0) & ~pole & (x != np.floor(x)), np.nan, total)
 
 

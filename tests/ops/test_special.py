@@ -31,11 +31,12 @@ def test_answers_without_scipy(name, alone):
 
 EDGES = [
     (tf.zeta, [[1, 0.5, 2, 2, 3], [1, 1, 0, -1, -1.5]], [np.inf, np.nan, np.inf, np.inf, 0.11810203]),
-    (tf.zeta, [[2.5], [-1.5]], [np.nan]),
+    (tf.zeta, [[2.5, 2.5, 3, 4, 1], [-1.5, 0, -2, -2, 0]], [np.nan, np.nan, np.nan, np.inf, np.inf]),
     (tf.digamma, [[0, -1, -2.5]], [np.nan, np.nan, 1.10315664]),
-    (tf.igamma, [[0, 1, -1, 2, 2], [1, 0, 1, -1, np.inf]], [np.nan, 0, np.nan, np.nan, 1]),
+    (tf.igamma, [[0, 1, -1, 2, 2, 0, -1], [1, 0, 1, -1, np.inf, 0, 0]], [np.nan, 0, np.nan, np.nan, 1, 0, 0]),
     (tf.igammac, [[0, 1, -1, 2, 2], [1, 0, 1, -1, np.inf]], [np.nan, 1, np.nan, np.nan, 0]),
     (tf.polygamma, [[0, 1, -1, 1.5], [2, 2, 2, 2]], [0.42278434, 0.64493407, np.nan, np.nan]),
+    (tf.polygamma, [[1, 2], [-1, -1]], [np.inf, np.nan]),
     (tf.betainc, [[0, 1, 1, 2, 2], [1, 1, 1, 2, 2], [0.5, 0, 1, 2, -1]], [np.nan, 0, 1, np.nan, np.nan]),
     (tf.lgamma, [[0, -1, -2.5]], [np.inf, np.inf, -0.05624372]),
     (tf.math.erfinv, [[1, -1, 2]], [np.inf, -np.inf, np.nan]),

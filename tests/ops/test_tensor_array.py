@@ -46,7 +46,7 @@ def test_write_read_stack_and_shapes():
     a = a.write(0, [1.0, 2.0]).write(2, [3.0, 4.0])
     assert a.element_shape.as_list() == [2]
     check(a.read(2), [3, 4])
-    assert a.stack().shape.as_list() == [3, 2] and a.gather([0]).shape.as_list() == [None, 2]
+    assert a.stack().shape.as_list() == [3, 2] and a.gather([0]).shape.as_list() == [1, 2]
     assert a.concat().shape.as_list() == [6]
     check(a.stack(), [[1, 2], [0, 0], [3, 4]])
     check(a.gather([2, 0]), [[3, 4], [1, 2]])
