@@ -4,11 +4,13 @@ The receiver asks for it, if it has proven that it can map what the sender has; 
 no descriptor or memory left), the tensor comes by the lane, as do all that follow on the link. The sender copies in
 slices, turn by turn of the loop, so that nothing waits for a large one. The receiver's array maps the segment,
 read-only; when it is dropped, the lease ends and the segment may be used again. What a lost peer leased is discarded,
-never used again. Tensors of requests and replies outlive steps, so that they are copied out at once.
+never used again, and so is what was leased for longer than the limit: who has mapped it keeps it, who has not gets the
+tensor by the lane. Tensors of requests and replies outlive steps, so that they are copied out at once.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -32,6 +34,20 @@ _SLICE = 4 * 1024 * 1024
 
 BY_LANE, BY_SEGMENT = 0, 1
 
+# A map that fails so fails for others, too. Else the segment is not there any more: we were late, and it was given up.
+_NEVER = {errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+
+
+class _Lent:
+    """A segment that the receiver may map, the tensor in it, and since when."""
+
+    __slots__ = ("item", "segment", "since")
+
+    def __init__(self, segment: Segment, item: Outgoing, since: float) -> None:
+        self.segment = segment
+        self.item = item
+        self.since = since
+
 
 class Sharing:
     """Segments lent and borrowed over one link. Baton only."""
@@ -41,18 +57,22 @@ class Sharing:
         self._link = link
         self._segments = segments
         self._pid = pid
-        #: Segments by transfer, with the tensor that each holds.
-        self.lent: dict[int, tuple[Segment, Outgoing]] = {}
+        #: By transfer, oldest first.
+        self.lent: dict[int, _Lent] = {}
         self.borrowed: dict[int, weakref.ref[Any]] = {}
+        self._not_mapped = False
+        self._timer: Any = None
 
     # -- the sender ---------------------------------------------------------------------------------------------------
 
     def share(self, item: Outgoing) -> None:
         """The receiver asked for a tensor by segment: copy it there, then tell."""
         try:
-            segment = self._segments.take(item.nbytes)
+            segment = None if self._not_mapped else self._segments.take(item.nbytes)
         except OSError:
-            self._link.post_plain(frames.SHARED, item.id, -1, 0)  # no memory: it goes by the lane after all
+            segment = None
+        if segment is None:
+            self._link.post_plain(frames.SHARED, item.id, -1, 0)  # it goes by the lane after all
             return
         self._link.endpoint.watch_memory()
         self._copy(item, segment, 0)
@@ -75,25 +95,51 @@ class Sharing:
             return
         link.bytes_out += item.nbytes
         item.data = segment.data[: item.nbytes].data  # the tensor itself is let go of
-        self.lent[item.id] = segment, item
+        self.lent[item.id] = _Lent(segment, item, link.loop.now())
+        if self._timer is None:
+            self._timer = link.loop.call_later(link.settings.limit, self._reclaim)
         link.sending.drop(item.id)
         link.post_plain(frames.SHARED, item.id, segment.fd, segment.inode)
 
     def released(self, number: int) -> int:
         """The receiver let go of a tensor. Returns its step; 0 if it was not lent."""
-        segment, item = self.lent.pop(number, (None, None))
-        if segment is None or item is None:
+        lent = self.lent.pop(number, None)
+        if lent is None:
             return 0
-        self._segments.give(segment)
-        return item.step
+        if lent.segment.fd >= 0:
+            self._segments.give(lent.segment)
+        return lent.item.step
 
     def take_back(self, number: int) -> None:
         """The receiver cannot map a segment and wants the tensor by the lane: it is sent out of there."""
-        segment, item = self.lent.pop(number, (None, None))
-        if segment is not None and item is not None:
-            self._segments.discard(segment)
-            self._link.sending.all[number] = item
-            self._link.bytes_out -= item.nbytes
+        lent = self.lent.pop(number, None)
+        if lent is not None:
+            # What was not reclaimed could have been mapped.
+            self._not_mapped = self._not_mapped or lent.segment.fd >= 0
+            self._segments.discard(lent.segment)
+            self._link.sending.all[number] = lent.item
+            self._link.bytes_out -= lent.item.nbytes
+
+    def _reclaim(self) -> None:
+        """Give up what was lent for too long; of the steps that are over the tensors, too."""
+        self._timer = None
+        link = self._link
+        now = link.loop.now()
+        since = now
+        over = []
+        for number, lent in self.lent.items():
+            if now - lent.since < link.settings.limit:
+                since = lent.since
+                break
+            self._segments.discard(lent.segment)
+            if lent.item.step > 0 and lent.item.step not in link.steps:
+                over.append(number)
+        for number in over:
+            del self.lent[number]
+        if over:
+            link.post_plain(frames.REVOKE, over)
+        if self.lent:
+            self._timer = link.loop.call_at(since + link.settings.limit, self._reclaim)
 
     # -- the receiver -------------------------------------------------------------------------------------------------
 
@@ -112,10 +158,10 @@ class Sharing:
                 return
             memory = self._segments.map(self._pid, fd, inode, incoming.nbytes)
         except (OSError, ValueError) as exc:
-            if self._pid:
+            if self._pid and isinstance(exc, OSError) and exc.errno in _NEVER:
                 _log.warning("%s: large tensors come by the lane, since shared memory failed: %s", link.route(), exc)
-            self._segments.forget(self._pid)
-            self._pid = 0
+                self._segments.forget(self._pid)
+                self._pid = 0
             link.grant(incoming)
             return
         link.endpoint.watch_memory()
@@ -155,8 +201,10 @@ class Sharing:
 
     def close(self) -> None:
         """The link is lost: what the peer leases is never written again."""
-        for segment, _ in self.lent.values():
-            self._segments.discard(segment)
+        if self._timer is not None:
+            self._timer.cancel()
+        for lent in self.lent.values():
+            self._segments.discard(lent.segment)
         self.lent.clear()
         self.borrowed.clear()
         self._segments.forget(self._pid)

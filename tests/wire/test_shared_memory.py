@@ -42,7 +42,7 @@ def pair() -> Iterator[tuple[Client, Client, Any]]:
 def leased(server: Client) -> list[Segment]:
     with server.loop.held():
         sharing = [link.sharing for link in server.endpoint.links() if link.sharing is not None]
-        return [segment for each in sharing for segment, _ in each.lent.values()]
+        return [lent.segment for each in sharing for lent in each.lent.values()]
 
 
 def lent(server: Client) -> int:
