@@ -1,8 +1,9 @@
 """Runs plans: one run is one plan in one step, executed by one thread at a time, wherever it became ready.
 
-A run is suspended while everything in it waits; whoever delivers resumes it. Short plans run on the baton, brief ones
-on the thread that waits for the step, if one does, all others and those not known yet on the step's runner. What a run
-sends and receives goes to the exchange and the links from the baton, together, when it suspends or ends.
+A run is suspended while everything in it waits; whoever delivers resumes it. Short plans, which never compute for long
+before they wait again, run on the baton, brief ones on the thread that waits for the step, if one does, all others and
+those not known yet on the step's runner. What a run sends and receives goes to the exchange and the links from the
+baton, together, when it suspends or ends.
 """
 
 from __future__ import annotations
@@ -74,6 +75,8 @@ class Run:
         # Calls of `_dispatch_and_end` that are on their way: the run has not ended before they came.
         self._undispatched = 0
         self._flushed_s = 0.0
+        # When this run is to leave the baton, if it is there.
+        self._until = 0.0
         self._busy_s = 0.0
         self._longest_s = 0.0
         self._brief = plan.brief
@@ -192,6 +195,7 @@ class Run:
                 self._leave_baton()
                 return
         self._on_baton = True
+        self._until = clock.perf() + LIMIT_S
         before, thread_state.may_not_wait = thread_state.may_not_wait, True
         try:
             moved = self._run_until_idle()
@@ -225,6 +229,8 @@ class Run:
                         if not self._arrived and not self._work:
                             self._active = False
                             break
+                    if clock.perf() > self._until:
+                        return True
                     continue
                 with self._lock:
                     if self._arrived:
@@ -243,16 +249,15 @@ class Run:
 
     def _compute(self) -> bool:
         """Execute what is ready, and take the time. True: the rest of it goes on off the baton."""
-        # Off the baton wall time counts others' turns at the interpreter, too: it would show a short plan as long.
         on_baton = self._on_baton
-        meter = clock.perf if on_baton else clock.cpu
         began = 0.0 if on_baton else clock.perf()
-        started = meter()
+        # Wall time counts others' turns at the interpreter, too: it would show a short plan as long.
+        started = clock.cpu()
         floats = denormals.flush()
         try:
             while True:
                 try:
-                    return self._drain(started + LIMIT_S if self._on_baton else None)
+                    return self._drain(self._until if on_baton else None)
                 except Busy:
                     return True
                 except BaseException as exc:
@@ -261,7 +266,7 @@ class Run:
                         raise  # Ctrl-C amid a kernel: whoever lent this thread has the run go on, to its end, elsewhere
         finally:
             denormals.restore(floats)
-            self._busy_s += meter() - started
+            self._busy_s = max(self._busy_s, clock.cpu() - started)
             if not on_baton:
                 self._longest_s = max(self._longest_s, clock.perf() - began)
 

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dtfzmq.base import dtypes
+from dtfzmq.base import clock, dtypes
 from dtfzmq.base.loop import Completion, Loop
 from dtfzmq.base.threads import Pool
 from dtfzmq.runtime.compile import compile_nodes
 from dtfzmq.runtime.executor import Run
-from dtfzmq.runtime.plan import BRIEF_S, Plan
+from dtfzmq.runtime.plan import BRIEF_S, SHORT_S, Plan
 from dtfzmq.runtime.step import StepContext
 from tests.runtime.programs import Builder, Program, stripped
-from tests.runtime.running import CALLS, compiled, declare, env
-from tests.runtime.simulated import Cluster, Step
+from tests.runtime.running import CALLS, TASK, compiled, declare, env
+from tests.runtime.simulated import Cluster, SimLoop, Step
 
 
 @pytest.fixture(autouse=True)
@@ -75,6 +75,92 @@ def test_short_plans_run_inline_unknown_long_and_holding_ones_do_not(real: Real)
     holding.busy_s = 1e-6
     real(holding, [np.float64(1)])
     assert CALLS.pop() != me
+
+
+class Clock:
+    """Stands in for the clocks that a run looks at: a kernel `TestSpend` takes `each` seconds, all else nothing."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, each: float) -> None:
+        self.now = 0.0
+        self.each = each
+        for name in ("cpu", "perf"):
+            monkeypatch.setattr(clock, name, lambda: self.now)
+        monkeypatch.setattr(Clock, "current", self, raising=False)
+
+
+def _spend(x: Any) -> Any:
+    found: Any = vars(Clock)["current"]
+    found.now += found.each
+    CALLS.append(threading.get_ident())
+    return x
+
+
+def _later(ctx: Any, inputs: list[Any], done: Any) -> None:
+    ctx.loop.call_soon(done, inputs[0])
+
+
+declare("TestSpend", "x: T -> y: T", kernel=_spend)
+declare("TestLater", "x: T -> y: T", start=lambda node, env: _later)
+
+
+def test_a_plan_that_is_long_but_waits_often_runs_inline(real: Real, monkeypatch: pytest.MonkeyPatch) -> None:
+    Clock(monkeypatch, SHORT_S / 2)
+    b = Builder()
+    x = b.arg()
+    for _ in range(10):
+        x = b.add("TestSpend", [b.add("TestLater", [x])])
+    plan = compiled(b, x)
+    real(plan, [np.float64(1)])
+    CALLS.clear()
+    real(plan, [np.float64(1)])
+    assert [threading.get_ident()] * 10 == CALLS
+    Clock(monkeypatch, SHORT_S * 2)
+    for _ in range(9):
+        CALLS.clear()
+        real(plan, [np.float64(1)])
+    assert threading.get_ident() not in CALLS
+
+
+def test_what_is_answered_at_once_keeps_the_baton_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    Clock(monkeypatch, SHORT_S / 2)
+    here, there = f"{TASK}/device:CPU:0", f"{TASK}/device:CPU:1"
+
+    class Echo:
+        """Another plan on the same baton: gives back at once what it gets."""
+
+        def __init__(self) -> None:
+            self.given: dict[str, Any] = {}
+            self.waiting: dict[str, Any] = {}
+
+        def recv(self, key: str, done: Any) -> None:
+            self.waiting[key] = done
+            self.meet(key)
+
+        def send(self, key: str, value: Any) -> None:
+            back = key.replace("out", "in")
+            self.given[back] = value
+            self.meet(back)
+
+        def abort(self, error: Any) -> None:
+            raise AssertionError(error)
+
+        def meet(self, key: str) -> None:
+            if key in self.given and key in self.waiting:
+                self.waiting.pop(key)(self.given.pop(key), None)
+
+    b = Builder()
+    x = b.arg()
+    for k in range(100):
+        b.add("_Send", [x], (), here, key=f"{there};7;{here};out{k};", send_device=here, recv_device=there)
+        x = b.add("_Recv", [], device=here, key=f"{there};7;{here};in{k};", send_device=there, recv_device=here)
+        x = b.add("TestSpend", [x])
+    plan = compiled(b, x)
+    plan.busy_s = 0.0
+    loop, ends = SimLoop(), []
+    Run(plan, StepContext(1, loop, loop, Echo()), [np.float64(1)], lambda *end: ends.append(end)).start()
+    assert 0 < len(CALLS) < 50 and not ends
+    loop.run()
+    assert len(CALLS) == 100 and ends == [([1.0], None)]
 
 
 class Here:
