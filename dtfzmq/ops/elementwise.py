@@ -43,16 +43,24 @@ def _sigmoid_grad(y: np.ndarray, dy: np.ndarray, out: np.ndarray | None = None) 
     return np.multiply(dy, slope, out=out)
 
 
+def _nothing_of_nothing(dy: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """A gradient, 0 where `dy` is: so what `where` left out at a pole does not come back as nan."""
+    return np.where(dy == 0, dy, out) if np.isnan(out).any() else out
+
+
 def _sqrt_grad(y: np.ndarray, dy: np.ndarray) -> np.ndarray:
-    """dy / 2 y; 0 where dy is, even at y = 0."""
-    out = dy * y.dtype.type(0.5) / y
-    return out if y.all() else np.where(dy == 0, dy, out)
+    """dy / 2 y; 0 where dy is, even at y = 0 and nan."""
+    return _nothing_of_nothing(dy, dy * y.dtype.type(0.5) / y)
 
 
 def _rsqrt_grad(y: np.ndarray, dy: np.ndarray) -> np.ndarray:
-    """-dy y ** 3 / 2; 0 where dy is, even at an infinite y."""
-    out = dy * y.dtype.type(-0.5) * y * (y * y)
-    return out if np.isfinite(y).all() else np.where(dy == 0, dy, out)
+    """-dy y ** 3 / 2; 0 where dy is, even at y infinite and nan."""
+    return _nothing_of_nothing(dy, dy * y.dtype.type(-0.5) * y * (y * y))
+
+
+def _reciprocal_grad(y: np.ndarray, dy: np.ndarray) -> np.ndarray:
+    """-dy y ** 2; 0 where dy is, even at y infinite and nan."""
+    return _nothing_of_nothing(dy, -dy * y * y)
 
 
 def _tanh_grad(y: np.ndarray, dy: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
@@ -92,7 +100,7 @@ _rsqrt_op = op(
 )  # fmt: skip
 _reciprocal = op(
     "Reciprocal", "x: F -> y: F", shape=same, kernel=np.reciprocal, out=True, inplace=(0,),
-    grad=lambda n, g: (-g * square(n.outputs[0]),), samples=_POSITIVE,
+    grad=lambda n, g: (raw.ReciprocalGrad(n.outputs[0], g),), samples=_POSITIVE,
 )  # fmt: skip
 _exp = op(
     "Exp",
@@ -181,6 +189,11 @@ _sqrt_grad_op = op(
 _rsqrt_grad_op = op(
     "RsqrtGrad", "y: F, dy: F -> z: F", shape=same, kernel=_rsqrt_grad,
     grad=lambda n, g: (g * n.inputs[1] * square(n.inputs[0]) * -1.5, raw.RsqrtGrad(n.inputs[0], g)),
+    samples=[Sample(pos(2, 3), mat(2, 3, seed=1)), Sample(np.full(1, np.inf), np.zeros(1), differentiable=False)],
+)  # fmt: skip
+_reciprocal_grad_op = op(
+    "ReciprocalGrad", "y: F, dy: F -> z: F", shape=same, kernel=_reciprocal_grad,
+    grad=lambda n, g: (g * n.inputs[1] * n.inputs[0] * -2.0, raw.ReciprocalGrad(n.inputs[0], g)),
     samples=[Sample(pos(2, 3), mat(2, 3, seed=1)), Sample(np.full(1, np.inf), np.zeros(1), differentiable=False)],
 )  # fmt: skip
 _sigmoid_grad_op = op(

@@ -68,3 +68,6 @@ case("xslope_of_bessel", lambda tf, x: tf.math.bessel_i1(x))
 case("xmatrix_norms", lambda tf, x: [tf.norm(x, 2, [-2, -1], keepdims=k) for k in (True, False)])
 case("xsvd_full", lambda tf, x: [tf.abs(tf.svd(t, full_matrices=True)[0]) for t in (x, tf.matrix_transpose(x))])
 case("xtop_k_of_types", lambda tf, x, k: [tf.nn.top_k(x, k + 1), tf.math.top_k(x, tf.cast(k, tf.int64))])
+case("xpoles_left_out", lambda tf, x: [
+    tf.where(x > 0, f(x), 2 * x) for f in (tf.sqrt, tf.rsqrt, tf.reciprocal)
+])  # fmt: skip
