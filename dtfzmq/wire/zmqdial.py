@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import socket
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -18,6 +15,7 @@ from dtfzmq.wire.settings import LinkSettings
 from dtfzmq.wire.silence import Silence
 from dtfzmq.wire.transport import LaneEvents
 from dtfzmq.wire.zmqpoll import MORE, NONE, SOME, ZmqPoller
+from dtfzmq.wire.zmqprobe import Probe
 from dtfzmq.wire.zmqsocket import (
     EVENTS_OPTION,
     FAILED,
@@ -35,26 +33,6 @@ from dtfzmq.wire.zmqsocket import (
 
 # What the end of an attempt tells of who is there: nothing, that it is nobody, or how somebody is.
 _OURS, _NOBODY, _THEIRS = 1, 2, 3
-
-# What a system says to an attempt that it could send on its way, or that its target refused.
-_ON_ITS_WAY = {0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.ECONNREFUSED}
-
-
-def why_failed(number: str, port: int) -> str:
-    """Why an attempt that failed at once did: REFUSED, or what keeps this host from reaching the number.
-
-    libzmq tells the two by the same event, so the system is asked once more. Never blocks.
-    """
-    try:
-        family, kind, _, _, address = socket.getaddrinfo(
-            number, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
-        )[0]
-        with socket.socket(family, kind) as probe:
-            probe.setblocking(False)
-            code = probe.connect_ex(address)
-    except OSError as error:
-        return f"no connection can be made: {error.strerror}"
-    return REFUSED if code in _ON_ITS_WAY else f"it cannot be reached from here: {os.strerror(code)}"
 
 
 class Owner(Protocol):
@@ -145,6 +123,7 @@ class DealerLane(ZmqLane):
         self._port = 0
         self._number = ""
         self._dealer: _Dealer | None = None
+        self._probe: Probe | None = None
         self._began = 0.0
         self._why = ""
         self._worth = 0
@@ -199,8 +178,12 @@ class DealerLane(ZmqLane):
         if self.waited():
             self.failed(self.unanswered(), False)
         else:
-            reason = why_failed(self._number, self._port)
-            self.failed(reason, False, _NOBODY if reason == REFUSED else _OURS)
+            self._drop(0)
+            self._probe = Probe(self._loop, self._transport.poller, self._explained)
+            self._probe.begin(self._number, self._port, self._transport.settings.connect_timeout)
+
+    def _explained(self, reason: str) -> None:
+        self.failed(reason, False, _NOBODY if reason == REFUSED else _OURS)
 
     def unanswered(self) -> str:
         """What an attempt says that took the time that it may take."""
@@ -258,3 +241,5 @@ class DealerLane(ZmqLane):
             self._timer.cancel()
         if dealer is not None:
             dealer.shut(linger)
+        if self._probe is not None:
+            self._probe.close()

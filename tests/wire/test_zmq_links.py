@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import logging
 import os
 import random
@@ -13,6 +14,7 @@ import socket
 import subprocess
 import sys
 import threading
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -564,6 +566,46 @@ def test_an_address_without_a_route_is_not_one_where_nobody_listens(client: Clie
     with client.loop.held():
         assert link._diallers[0].refused == 0 and not link.unattended
         assert f"{NOWHERE}:9: it cannot be reached from here: Network is unreachable" in link.reason()
+
+
+class Later:
+    """A socket whose attempt to connect ends a little later, with an error."""
+
+    def __init__(self, code: int) -> None:
+        self._code = code
+        self._mine, self._other = socket.socketpair()
+        self.fileno = self._mine.fileno
+
+    def setblocking(self, how: bool) -> None:
+        pass
+
+    def connect_ex(self, address: Any) -> int:
+        self._other.send(b"x")
+        return errno.EINPROGRESS
+
+    def getsockopt(self, level: int, option: int) -> int:
+        return self._code
+
+    def close(self) -> None:
+        self._mine.close()
+        self._other.close()
+
+
+@pytest.mark.parametrize("code", [errno.EHOSTUNREACH, errno.ECONNREFUSED], ids=["no route", "refused"])
+def test_what_a_network_answers_later_is_told_too(client: Client, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    faked = types.SimpleNamespace(**{**vars(socket), "socket": lambda *kind: Later(code)})
+    monkeypatch.setattr("dtfzmq.wire.zmqprobe.socket", faked)
+    link = client.link(f"127.0.0.1:{port}")
+    assert client.wait_for(lambda: link._diallers[0]._next > 5)
+    with client.loop.held():
+        if code == errno.ECONNREFUSED:
+            assert link.reason() == f"127.0.0.1:{port}: connection refused" and link.unattended
+        else:
+            assert link.reason() == f"127.0.0.1:{port}: it cannot be reached from here: No route to host"
+            assert not link.unattended
+    monkeypatch.undo()
 
 
 def test_a_refusal_of_one_number_tells_more_than_another_without_a_route(
