@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,18 +13,21 @@ if TYPE_CHECKING:
 
 #: The reason with which a transport ends an attempt that nobody listens to.
 REFUSED = "connection refused"
+#: How the reason begins of an attempt that was accepted, by a system, and of which the process took no notice.
+MUTE = "it accepted the connection and said nothing"
 
 
 class Dialler:
     """Keeps trying to get one lane of a kind for a link, until it is told to stop."""
 
-    __slots__ = ("_attempt", "_link", "_next", "_pause", "_timer", "channel", "kind", "refused", "why")
+    __slots__ = ("_began", "_link", "_mute_since", "_next", "_pause", "_timer", "channel", "kind", "refused", "why")
 
     def __init__(self, link: Link, kind: int) -> None:
         self._link = link
         self.kind = kind
         self.channel: Channel | None = None
-        self._attempt = 0
+        self._began = 0.0
+        self._mute_since = math.inf
         self._next = 0
         self._pause = 0.0
         self._timer: Any = None
@@ -36,6 +40,11 @@ class Dialler:
     def running(self) -> bool:
         """True while an attempt or a pause is under way."""
         return self.channel is not None or self._timer is not None
+
+    @property
+    def mute(self) -> float:
+        """How long all attempts up to the last one met a process that answers nothing, as one that is stopped."""
+        return max(0.0, self._link.loop.now() - self._mute_since)
 
     def reason(self) -> str:
         """Why there is no lane, for people: how the last attempt ended, or the first one is; "" if there was none."""
@@ -93,6 +102,7 @@ class Dialler:
         tried = addresses[(self._next - 1) % len(addresses)] if addresses else "?"
         self.why = f"{tried}: {reason}"
         self.refused = self.refused + 1 if reason == REFUSED else 0
+        self._mute_since = min(self._mute_since, self._began) if reason.startswith(MUTE) else math.inf
         if not self._link.wants(self.kind):
             return
         endpoint = self._link.endpoint
@@ -110,6 +120,7 @@ class Dialler:
         if not addresses:
             return
         endpoint = self._link.endpoint
+        self._began = endpoint.loop.now()
         address = addresses[self._next % len(addresses)]
         self._next += 1
         channel = Channel(endpoint, self._link, self.kind)

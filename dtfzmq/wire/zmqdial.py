@@ -10,7 +10,7 @@ import zmq
 from dtfzmq.base import errors, threads
 from dtfzmq.wire import addresses
 from dtfzmq.wire.connections import Connection, find
-from dtfzmq.wire.dial import REFUSED
+from dtfzmq.wire.dial import MUTE, REFUSED
 from dtfzmq.wire.settings import LinkSettings
 from dtfzmq.wire.silence import Silence
 from dtfzmq.wire.transport import LaneEvents
@@ -189,7 +189,7 @@ class DealerLane(ZmqLane):
         """What an attempt says that took the time that it may take."""
         seconds = self._loop.now() - self._began
         if self._dealer is not None and self._dealer.connected:
-            return f"it accepted the connection and said nothing for {seconds:.1f} s"
+            return f"{MUTE} for {seconds:.1f} s"
         return f"no answer within {seconds:.1f} s"
 
     def waited(self) -> bool:

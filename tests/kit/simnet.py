@@ -16,7 +16,7 @@ from typing import Any
 
 from dtfzmq.base import errors
 from dtfzmq.wire import addresses
-from dtfzmq.wire.dial import REFUSED
+from dtfzmq.wire.dial import MUTE, REFUSED
 from dtfzmq.wire.settings import LinkSettings
 from dtfzmq.wire.transport import BULK, Accept, Lane, LaneEvents, hand_over
 from tests.kit.simloop import HostLoop, SimLoop
@@ -145,6 +145,8 @@ class Host:
         #: What the system does for a process that is gone.
         self.at_death: list[Callable[[], None]] = []
         self.loop = HostLoop(net.loop)
+        #: Its heartbeats are not answered either.
+        self.stopped = False
         self.transport = SimTransport(net, self)
 
 
@@ -242,7 +244,9 @@ class SimNet:
             end.host.loop.call_soon(end.over, REFUSED)
         elif self.is_cut(end.host.name, listener.host.name) or listener.host.loop.stopped:
             wait = self.settings.connect_timeout
-            self.loop.call_later(wait, end.host.loop.call_soon, end.over, f"no answer within {wait:.1f} s")
+            mute = listener.host.stopped and not self.is_cut(end.host.name, listener.host.name)
+            reason = f"{MUTE} for {wait:.1f} s" if mute else f"no answer within {wait:.1f} s"
+            self.loop.call_later(wait, end.host.loop.call_soon, end.over, reason)
         else:
             other = SimEnd(self, listener.host, f"a connection of {end.host.name}")
             other.accept = listener.accept
@@ -292,6 +296,7 @@ class SimNet:
     def stop(self, host: Host) -> None:
         """A process is stopped; its peers' heartbeats find out after a while."""
         self.counts["stopped"] += 1
+        host.stopped = True
         host.loop.stop()
         for end in self.ends_of(host):
             self.loop.call_later(self.settings.limit / 2, self._silent, end, host)
@@ -309,6 +314,7 @@ class SimNet:
 
     def resume(self, host: Host) -> None:
         """A stopped process goes on."""
+        host.stopped = False
         host.loop.resume()
 
     def cut(self, one: str, other: str) -> None:

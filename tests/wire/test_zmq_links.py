@@ -399,6 +399,18 @@ def test_a_stopped_process_is_lost_within_the_limit_and_reached_when_it_goes_on(
 
 
 @pytest.mark.slow
+def test_who_was_stopped_before_it_was_ever_reached_is_not_waited_for_like_a_late_one(peer: Peer) -> None:
+    client = Client(LinkSettings(limit=1.0, connect_timeout=0.3, connect_limit=600.0))
+    peer.process.send_signal(signal.SIGSTOP)
+    assert client.wait_for(lambda: is_stopped(peer.process.pid))
+    with pytest.raises(errors.UnavailableError, match=f"{TASK} at {peer.address}: for .* Its process is stopped"):
+        client.call(client.link(peer.address, TASK), CountMe())
+    peer.process.send_signal(signal.SIGCONT)
+    assert client.call(client.link(peer.address, TASK), CountMe()).count == 1
+    client.close()
+
+
+@pytest.mark.slow
 def test_a_listener_finds_out_that_its_client_is_stopped(hasty_server: Client) -> None:
     server = hasty_server
     child = Peer("/job:worker/replica:0/task:0", limit=FAST.limit)
