@@ -13,7 +13,7 @@ from dtfzmq.base import dtypes, errors
 from dtfzmq.base.dtypes import DType
 from dtfzmq.graph import opdef
 from dtfzmq.graph.node import Node
-from dtfzmq.plan.optimize import folding
+from dtfzmq.plan.optimize import common, folding
 from dtfzmq.plan.optimize.passes import Options
 from dtfzmq.plan.optimize.run import optimize
 from dtfzmq.plan.prune import prune
@@ -391,3 +391,27 @@ def test_folding_of_one_graph_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     assert folded("Neg") == 20 and folded("ZerosLike") == 7
     monkeypatch.setattr(folding, "MOST", 5)
     assert folded("Neg") == 5
+
+
+@pytest.mark.parametrize("differ", ["control", "device", "attribute"])
+def test_operations_that_read_the_same_are_compared_with_few(monkeypatch: pytest.MonkeyPatch, differ: str) -> None:
+    compared: list[str] = []
+    same = common._same
+
+    def counted(a: Node, b: Node) -> bool:
+        compared.append(b.name)
+        return same(a, b)
+
+    monkeypatch.setattr(common, "_same", counted)
+    b = Builder()
+    x = last = b.placeholder(D)
+    count, fetches = 400, []
+    for k in range(count):
+        control = [last[0]] if differ == "control" else []
+        device = f"/job:a/replica:0/task:{k}/device:CPU:0" if differ == "device" else D
+        last = b.add("Neg", [x], device=device, control=control, number=k if differ == "attribute" else 0)
+        fetches.append(last)
+    twin = b.add("Neg", [x], device=D, control=b.nodes[fetches[0][0]].control, number=0)
+    nodes = optimized(b, [*fetches, b.add("Exp", [twin], device=D, name="reads")], only("common"))
+    assert sum(n.op == "Neg" for n in nodes) == count, "the twin alone is the same as another"
+    assert len(compared) <= 20 * count

@@ -15,20 +15,22 @@ from dtfzmq.plan.optimize.passes import Options
 
 # Larger constants are not compared.
 _CONSTANT_BYTES = 1 << 10
+# Nodes that differ in their attributes alone are compared with so many of each other.
+_OTHERS = 16
 
 
 def share(nodes: list[Node], keep: frozenset[int], options: Options) -> list[Node]:
     """Merge nodes of one type, device and attributes that read and wait for the same into the first of them."""
     edits = Edits(nodes, keep)
     edges = edits.edges
-    # By what is read: the nodes that read it, first to last. Equal keys are rare, so the rest is compared only then.
+    # By all but attributes: the nodes that differ in them. Equal keys are rare, so these are compared only then.
     seen: dict[Any, list[int]] = {}
     first: dict[Any, int] = {}
     for i, node in enumerate(nodes):
         key: Any
         if node.inputs:
             inputs = tuple([edges.get(e, e) for e in node.inputs]) if edges else node.inputs
-            key = node.op, inputs
+            key = node.op, inputs, node.device, node.control
         elif node.op == "Const":
             key = _constant_key(node)
             if key is None:
@@ -43,7 +45,8 @@ def share(nodes: list[Node], keep: frozenset[int], options: Options) -> list[Nod
             continue
         match = next((k for k in others if _same(nodes[k], node)), None)
         if match is None:
-            others.append(i)
+            if len(others) < _OTHERS:
+                others.append(i)
         elif edits.goes(i):
             edits.merge(i, match)
     return edits.done()
@@ -65,7 +68,7 @@ def _may_merge(nodes: list[Node], node: Node) -> bool:
 
 
 def _same(a: Node, b: Node) -> bool:
-    if a.device != b.device or a.dtypes != b.dtypes or a.control != b.control:
+    if a.dtypes != b.dtypes or a.control != b.control:
         return False
     if a.op == "Const":
         return True
