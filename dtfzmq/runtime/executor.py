@@ -26,7 +26,8 @@ from dtfzmq.runtime.plan import Plan, interpret, interpret_traced
 from dtfzmq.runtime.step import StepContext
 from dtfzmq.runtime.values import as_feed, lean
 
-# A run that turns out longer is moved off the baton between two segments.
+# A run that turns out longer is moved off the baton between two segments. One of a plan that is known to compute for
+# longer at once does not begin there.
 LIMIT_S = 2e-3
 # On the runner, what was sent leaves after this long even if the run goes on.
 FLUSH_S = 200e-6
@@ -77,7 +78,10 @@ class Run:
         self._flushed_s = 0.0
         # When this run is to leave the baton, if it is there.
         self._until = 0.0
+        # Of the stretches that it computed without waiting: all together, the longest, how many.
         self._busy_s = 0.0
+        self._most_s = 0.0
+        self._stretches = 0
         self._longest_s = 0.0
         self._brief = plan.brief
 
@@ -266,7 +270,10 @@ class Run:
                         raise  # Ctrl-C amid a kernel: whoever lent this thread has the run go on, to its end, elsewhere
         finally:
             denormals.restore(floats)
-            self._busy_s = max(self._busy_s, clock.cpu() - started)
+            took = clock.cpu() - started
+            self._busy_s += took
+            self._most_s = max(self._most_s, took)
+            self._stretches += 1
             if not on_baton:
                 self._longest_s = max(self._longest_s, clock.perf() - began)
 
@@ -390,7 +397,8 @@ class Run:
             root = self.ctx.error
             done(None, root if self.error.derived and root is not None and not root.derived else self.error)
             return
-        self.plan.observe(self._busy_s, self._longest_s)
+        busy = self._busy_s / (self._stretches or 1)
+        self.plan.observe(max(busy, self._most_s * (code.SHORT_S / LIMIT_S)), self._longest_s)
         results, self.results = self.results, []
         done(results, None)
 

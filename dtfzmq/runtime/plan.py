@@ -41,7 +41,7 @@ FLOW_NOW = 12  # If or While (fn) in which nothing waits; several outputs
 FETCH = 13  # slots[a] is fetch b, of a partial run
 
 
-# A plan that computes longer than this without waiting for anything goes to the runner.
+# A plan that computes longer than this before it waits again, on average, goes to the runner.
 SHORT_S = 300e-6
 # A plan that keeps a thread for longer does not run on its caller's, where Ctrl-C would have to wait for its kernels.
 BRIEF_S = 0.2
@@ -118,13 +118,13 @@ class Plan:
         # Nothing in it waits.
         self.sync = True
         self.partial = False
-        # Smoothed seconds that runs compute at most before they wait again; negative: never ran.
+        # Smoothed seconds that runs compute before they wait again; negative: never ran.
         self.busy_s = -1.0
         # The longest stretch that recent runs kept a thread for, in seconds; negative: never ran.
         self.longest_s = -1.0
 
     def observe(self, seconds: float, longest: float) -> None:
-        """Take in how long a run computed at most without waiting, and its longest stretch off the baton.
+        """Take in how long a run computed before it waited again, and its longest stretch off the baton.
 
         One run that was held up does not make a short plan long, but one long stretch makes the next ones expected.
         """

@@ -16,7 +16,7 @@ from dtfzmq.base import clock, dtypes
 from dtfzmq.base.loop import Completion, Loop
 from dtfzmq.base.threads import Pool
 from dtfzmq.runtime.compile import compile_nodes
-from dtfzmq.runtime.executor import Run
+from dtfzmq.runtime.executor import LIMIT_S, Run
 from dtfzmq.runtime.plan import BRIEF_S, SHORT_S, Plan
 from dtfzmq.runtime.step import StepContext
 from tests.runtime.programs import Builder, Program, stripped
@@ -83,6 +83,8 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, each: float) -> None:
         self.now = 0.0
         self.each = each
+        #: What the next one takes more.
+        self.once = 0.0
         for name in ("cpu", "perf"):
             monkeypatch.setattr(clock, name, lambda: self.now)
         monkeypatch.setattr(Clock, "current", self, raising=False)
@@ -90,7 +92,8 @@ class Clock:
 
 def _spend(x: Any) -> Any:
     found: Any = vars(Clock)["current"]
-    found.now += found.each
+    found.now += found.each + found.once
+    found.once = 0.0
     CALLS.append(threading.get_ident())
     return x
 
@@ -114,8 +117,14 @@ def test_a_plan_that_is_long_but_waits_often_runs_inline(real: Real, monkeypatch
     CALLS.clear()
     real(plan, [np.float64(1)])
     assert [threading.get_ident()] * 10 == CALLS
-    Clock(monkeypatch, SHORT_S * 2)
+    long = Clock(monkeypatch, SHORT_S * 2)
     for _ in range(9):
+        CALLS.clear()
+        real(plan, [np.float64(1)])
+    assert threading.get_ident() not in CALLS
+    plan.busy_s = 0.0
+    for _ in range(9):
+        long.once, long.each = 2 * LIMIT_S, 0.0  # one long kernel among many
         CALLS.clear()
         real(plan, [np.float64(1)])
     assert threading.get_ident() not in CALLS
