@@ -19,16 +19,13 @@ from dtfzmq.wire.zmqprobe import Probe
 from dtfzmq.wire.zmqsocket import (
     EVENTS_OPTION,
     FAILED,
-    LEND,
     LINGER_MS,
-    NOW,
-    NOW_AND_MORE,
     READABLE,
     TURN,
     Watched,
     ZmqLane,
     receive,
-    send,
+    send_whole,
 )
 
 # What the end of an attempt tells of who is there: nothing, that it is nobody, or how somebody is.
@@ -96,13 +93,7 @@ class _Dealer(Watched):
 
     def send(self, frames: Sequence[Any], frozen: bool) -> None:
         """Send on it. Raises ZMQError if the connection is gone."""
-        sock = self.sock
-        if len(frames) == 1:
-            send(sock, frames[0], NOW)
-        else:
-            send(sock, frames[0], NOW_AND_MORE)
-            data = frames[1]
-            send(sock, data, NOW, copy=not frozen or len(data) < LEND)
+        send_whole(self.sock, None, frames, frozen)
         self._poller.touch(self)
 
     def shut(self, linger: int) -> None:

@@ -24,11 +24,9 @@ from dtfzmq.wire.zmqsocket import (
     CLOSED,
     EVENTS_OPTION,
     FAILED,
-    LEND,
     LINGER_MS,
     MONITOR,
     NOW,
-    NOW_AND_MORE,
     PROBE,
     READABLE,
     TURN,
@@ -36,7 +34,7 @@ from dtfzmq.wire.zmqsocket import (
     ZmqLane,
     discard,
     receive,
-    send,
+    send_whole,
 )
 
 _log = logging.getLogger("dtfzmq")
@@ -208,17 +206,10 @@ class ZmqListener(Watched):
 
     def send(self, lane: _RouterLane, frames: Sequence[Any], frozen: bool) -> None:
         """Send along a route; a lane that is gone is told so later."""
-        sock = self.sock
         if not self.open:
             return
         try:
-            send(sock, lane.route, NOW_AND_MORE)
-            if len(frames) == 1:
-                send(sock, frames[0], NOW)
-            else:
-                send(sock, frames[0], NOW_AND_MORE)
-                data = frames[1]
-                send(sock, data, NOW, copy=not frozen or len(data) < LEND)
+            send_whole(self.sock, lane.route, frames, frozen)
         except zmq.ZMQError:
             self._loop.call_soon(lane.over, "the connection ended")
         self._poller.touch(self)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import zmq
@@ -30,6 +30,8 @@ NOW_AND_MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
 
 # A socket's own `send` asks each time for things of other kinds of sockets, and then calls this.
 send: Any = zmq.backend.Socket.send
+
+_Frame: Any = zmq.Frame
 
 # Frames of the transport itself, told from headers by their length.
 CLOSED = b""
@@ -57,6 +59,26 @@ FAILED: dict[int, str] = {
 }
 MONITOR = struct.Struct("<HI")
 
+
+def send_whole(sock: Any, route: bytes | None, frames: Sequence[Any], frozen: bool) -> None:
+    """Send a message of one or two frames, to `route` if there is one; a large `frozen` second one is lent to libzmq.
+
+    Raises ZMQError if the connection is gone, perhaps with half a message sent: nothing must follow then.
+    """
+    data = frames[1] if len(frames) > 1 else None
+    lends = frozen and data is not None and len(data) >= LEND
+    if lends:
+        try:
+            data = _Frame(data, copy=False)
+        except (RuntimeError, MemoryError):  # pyzmq can have no thread to wait for the end of the loan
+            lends = False
+    if route is not None:
+        send(sock, route, NOW_AND_MORE)
+    if data is None:
+        send(sock, frames[0], NOW)
+    else:
+        send(sock, frames[0], NOW_AND_MORE)
+        send(sock, data, NOW, copy=not lends)
 
 
 class _Process:

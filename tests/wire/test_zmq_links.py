@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zmq
+from zmq.utils import garbage as loans
 
 from dtfzmq.base import clock, errors
 from dtfzmq.base.loop import Completion
@@ -202,6 +203,24 @@ def test_pushes_small_and_large(client: Client, server: Client) -> None:
         with client.loop.held():
             link.tell(Forget(step))
     assert server.wait_for(lambda: server.endpoint.statistics()["steps"] == 0)
+
+
+def test_a_tensor_that_cannot_be_lent_to_zeromq_is_copied(
+    client: Client, server: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[Any] = []
+
+    def none(memory: Any, event: Any = None) -> int:
+        refused.append(memory)
+        raise RuntimeError("can't start new thread")
+
+    link = client.link(server.endpoint.me.address)
+    client.call(link, CountMe())
+    monkeypatch.setattr(loans.gc, "store", none)
+    for step, nbytes in ((1, 3 << 20), (2, 100)):
+        client.call(link, PushMe(step, nbytes))
+        assert (client.loop.wait(client.expect_push(step), 50) == step).all()
+    assert refused and not client.lost
 
 
 def test_a_header_that_is_too_long_for_a_frame_arrives(client: Client, server: Client) -> None:
