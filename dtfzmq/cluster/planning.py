@@ -276,16 +276,17 @@ class Planning:
         self.silent = {part.task for part, _, _ in cut}
         self.plan.size = sum(NODE_BYTES * len(part.nodes) + sum(a.nbytes for a in arrays) for part, _, arrays in cut)
 
-        def answered(part: Part, reply: Any, error: BaseException | None) -> None:
+        def answered(part: Part, peer: Any, reply: Any, error: BaseException | None) -> None:
             left[0] -= 1
             self.silent.discard(part.task)
+            if session.closed:
+                # Large constants come after what the task was told of the end, and begin the session anew there.
+                peer.tell(m.DeleteWorkerSession(session.handle))
             if error is not None:
                 failures[part.task] = errors.wrap(error)
             else:
                 self._parts.append(
-                    PlanPart(
-                        part.task, peers.peer(part.task), reply.handle, part.feeds, part.fetches, part.task == peers.me
-                    )
+                    PlanPart(part.task, peer, reply.handle, part.feeds, part.fetches, part.task == peers.me)
                 )
             if left[0] == 0:
                 if failures:
@@ -305,7 +306,8 @@ class Planning:
                 session.isolate,
                 self.plan.partial,
             )
-            peers.peer(part.task).call(message, self._safe(functools.partial(answered, part)))
+            peer = peers.peer(part.task)
+            peer.call(message, self._safe(functools.partial(answered, part, peer)))
 
     def _unregistered(self, failures: dict[str, errors.OpError], again: Callable[[], None]) -> None:
         for task, error in failures.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dtfzmq as tf
@@ -43,6 +44,28 @@ def test_a_step_that_is_planned_when_its_session_closes_is_registered_nowhere(cl
     for server in cluster.servers.values():
         assert not server.core.worker.sessions and not server.core.master.sessions
         assert not server.leftovers()
+
+
+def test_a_part_that_comes_after_the_end_of_its_session_is_not_kept(cluster: SimCluster) -> None:
+    graph = tf.Graph()
+    with graph.as_default(), tf.device(PS):
+        large = tf.constant(np.arange(5000.0))
+        fetch = large * tf.random_uniform([], dtype=tf.float64)
+    session = cluster.session(WORKER, graph)
+    answers: list[Any] = []
+    session.open(lambda reply, error: answers.append(error))
+    cluster.loop.run(0.5)
+    cluster.net.bulk = False  # what is large stays behind
+    session.run([fetch], lambda values, error: answers.append(error))
+    cluster.loop.run(0.3)
+    worker = cluster.servers[PS].core.worker
+    session.close(lambda reply, error: answers.append(error))
+    cluster.loop.run(0.5)
+    assert len(answers) == 3 and not worker.sessions and cluster.servers[PS].leftovers(), "it is on its way"
+    cluster.net.bulk = True
+    cluster.loop.run(5.0)
+    for server in cluster.servers.values():
+        assert not server.core.worker.sessions and not server.leftovers()
 
 
 @pytest.mark.parametrize("how", ["killed", "given up", "its server stopped"])
