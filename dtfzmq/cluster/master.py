@@ -324,8 +324,7 @@ class Master:
         session.plans.end(step.plan)
         if isinstance(step.error, errors.AbortedError) and "handle is not found" in step.error.message:
             # A worker that lost sight of us for a while has let the session go: the next run registers anew.
-            for part in step.parts:
-                session.plans.forget(part.task)
+            session.plans.forget(step.error.origin)
         if session.steps.get(step.run) is step:
             del session.steps[step.run]
         if session.closed and not session.steps and session.on_idle is not None:

@@ -134,3 +134,34 @@ def test_what_a_lost_task_was_planned_with_is_forgotten_by_the_others(cluster: S
     cluster.kill(PS)
     cluster.loop.run(20.0)
     assert not here.parts
+
+
+def test_a_task_that_let_a_session_go_costs_only_the_plans_that_need_it() -> None:
+    cluster = SimCluster(5, {"ps": 2, "worker": 1})
+    graph, fetches = tf.Graph(), []
+    with graph.as_default():
+        for task in cluster.addresses:
+            with tf.device(task):
+                there = tf.random_uniform([])
+            with tf.device(WORKER):
+                fetches.append(there + tf.random_uniform([]))
+    session = cluster.session(WORKER, graph)
+    answers: list[Any] = []
+    session.open(lambda reply, error: answers.append(error))
+    cluster.loop.run(0.5)
+
+    def run(fetch: Any) -> Any:
+        session.run([fetch], lambda values, error: answers.append(error))
+        cluster.loop.run(0.5)
+        return answers[-1]
+
+    assert [run(fetch) for fetch in fetches] == [None, None, None]
+    first, second, third = (server.core.worker for server in cluster.servers.values())
+    first.sessions.popitem()[1].close()  # as when it lost sight of the master
+    (kept,) = second.sessions.values()
+    (own,) = third.sessions.values()
+    before = list(kept.parts)
+    assert isinstance(run(fetches[0]), tf.errors.AbortedError)
+    assert list(kept.parts) == before and len(own.parts) == 2, "steps under way need them"
+    assert [run(fetch) for fetch in fetches] == [None, None, None]
+    assert list(kept.parts) == before and len(own.parts) == 3
