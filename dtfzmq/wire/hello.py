@@ -44,9 +44,9 @@ class Who:
 class Hello:
     """Opens a lane. `lane` is 0 for control and 1 for bulk.
 
-    `stream` tells apart several links of one pair of processes; 0 is the one by the task's name. `wanted` is the task
-    that should be here ("": any), `wanted_incarnation` the incarnation known of it (0: none). `received` is the highest
-    number received on this link. `cluster`: addresses of tasks 0..n-1 for each dense job.
+    `stream` tells apart several links of one pair of processes; a task has one, 0. `wanted` is the task that should be
+    here ("": any), `wanted_incarnation` the incarnation known of it (0: none). `received` is the highest number
+    received on this link. `cluster`: addresses of tasks 0..n-1 for each dense job.
     """
 
     protocol: int
@@ -122,6 +122,9 @@ def check(said: Hello | Welcome, who: Who) -> None:
             canonical = False
         if not canonical:
             raise WireError(f"a hello of {who.name!r:.60}, which is no task's name")
+        if isinstance(said, Hello) and said.stream:
+            # Who loses the link to a task has lost the task: there is one, and its name is claimed with it.
+            raise WireError(f"a hello of {who.name} for a second link")
 
 
 def judge(hello: Hello, them: Who, me: Who, cluster: Cluster) -> errors.OpError | None:

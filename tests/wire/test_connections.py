@@ -67,7 +67,8 @@ def test_a_connection_that_says_no_hello_is_ended(server: Client, said: bytes | 
 
 
 def greeting(**changed: Any) -> bytes:
-    """A hello of a client, but for what is changed of it."""
+    """A hello of a client, but for what is changed of it; a task's name leaves the rest as a task says it."""
+    changed.setdefault("stream", 0 if "name" in changed.get("me", {}) else 1)
     me = hello.who_to_wire(hello.Who(**{"name": "", "incarnation": 77, **changed.pop("me", {})}))
     said = {"protocol": hello.PROTOCOL, "me": me, "lane": 0, "stream": 1, "wanted": "", "wanted_incarnation": 0}
     said |= {"generation": 1, "your_generation": 0, "received": 0, "cluster": {}}
@@ -77,7 +78,7 @@ def greeting(**changed: Any) -> bytes:
 @pytest.mark.parametrize(
     "changed",
     [{name: -1} for name in ("lane", "generation", "received", "stream", "your_generation")]
-    + [{"lane": 2}, {"me": {"incarnation": 0}}]
+    + [{"lane": 2}, {"me": {"incarnation": 0}}, {"me": {"name": "/job:worker/replica:0/task:0"}, "stream": 1}]
     + [{"me": {"name": name}} for name in ("ps", "/job:ps", "/job:ps/task:0", TASK + "/device:CPU:0", "\0;;")],
     ids=str,
 )
@@ -91,7 +92,7 @@ def test_a_hello_that_nobody_says(server: Client, changed: dict[str, Any]) -> No
 
 def test_a_hello_that_knows_of_messages_that_were_never_sent(server: Client) -> None:
     stranger = Stranger(server)
-    stranger.sock.send(greeting(received=5, me={"name": "/job:worker/replica:0/task:0"}))
+    stranger.sock.send(greeting(received=5, me={"name": "/job:worker/replica:0/task:0"}, stream=0))
     assert stranger.sock.poll(30_000)
     kind, said = codec.unpack(stranger.sock.recv())
     refused = codec.message(said, codec.TensorReader((), False, 0))
