@@ -51,13 +51,17 @@ class Silence:
 
     def _look(self) -> None:
         now = self._loop.now()
-        for connection, sign in list(self._watched.items()):
-            came = connection.came()
-            if came != sign.came:
-                sign.came, sign.since = came, now
-            elif now - sign.since >= self._longest:
-                del self._watched[connection]
-                sign.told(f"nothing came for {now - sign.since:.1f} s")
-        self._running = bool(self._watched)
-        if self._running:
-            self._loop.call_later(self._pause, self._look)
+        try:
+            for connection, sign in list(self._watched.items()):
+                if connection not in self._watched:
+                    continue  # the end of one before was its end
+                came = connection.came()
+                if came != sign.came:
+                    sign.came, sign.since = came, now
+                elif now - sign.since >= self._longest:
+                    del self._watched[connection]
+                    sign.told(f"nothing came for {now - sign.since:.1f} s")
+        finally:
+            self._running = bool(self._watched)
+            if self._running:
+                self._loop.call_later(self._pause, self._look)

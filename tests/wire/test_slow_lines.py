@@ -83,6 +83,32 @@ def test_who_brings_parts_of_messages_is_not_silent() -> None:
     assert told == ["dead: nothing came for 4.8 s"]
 
 
+def test_the_end_of_one_silent_connection_may_be_that_of_another() -> None:
+    loop, told = Loop(), list[str]()
+    silence, first, second = Silence(loop, LinkSettings(limit=LIMIT)), Line(), Line()
+    silence.watch(first, lambda reason: silence.unwatch(second))
+    silence.watch(second, told.append)
+    loop.look(LIMIT)
+    silence.watch(Line(), told.append)
+    loop.look(LIMIT)
+    assert told == [f"nothing came for {LIMIT} s"], "of the third"
+
+
+def test_an_error_over_one_silent_connection_hides_no_other() -> None:
+    loop, told = Loop(), list[str]()
+    silence = Silence(loop, LinkSettings(limit=LIMIT))
+
+    def wrong(reason: str) -> None:
+        raise RuntimeError(reason)
+
+    silence.watch(Line(), wrong)
+    silence.watch(Line(), told.append)
+    with pytest.raises(RuntimeError):
+        loop.look(LIMIT)
+    loop.look(LIMIT / 20)
+    assert len(told) == 1
+
+
 def test_silence_is_found_before_others_believe_that_the_peer_is_alive() -> None:
     loop, told = Loop(), list[float]()
     silence, line = Silence(loop, LinkSettings(limit=LIMIT)), Line()
