@@ -19,6 +19,9 @@ from typing import Any
 _CAME_AT = 152
 _INFO_SIZE = 256
 _COUNT = struct.Struct("=I")
+_FAMILIES = (socket.AF_INET, socket.AF_INET6)
+# Whether it does is tried for no longer, since it is tried on the baton: a loopback answers at once, or not at all.
+_TRIED_S = 1.0
 
 
 class Connection:
@@ -38,7 +41,9 @@ class Connection:
     def came(self) -> int:
         """How many segments with data came so far, of a message's parts too, modulo 2**32. -1 if it is no more."""
         with self._opened() as own:
-            return -1 if own is None else _count(own)
+            if own is not None:
+                return _count(own)
+        return -1
 
     def cut(self) -> None:
         """End it, if it still is."""
@@ -55,7 +60,7 @@ class Connection:
 def find(fd: int) -> Connection | None:
     """The TCP connection that a descriptor is; None if it is none."""
     with _opened(fd) as own:
-        ends = None if own is None or own.type != socket.SOCK_STREAM else _ends(own)
+        ends = None if own is None or own.family not in _FAMILIES or own.type != socket.SOCK_STREAM else _ends(own)
     return None if ends is None else Connection(fd, ends)
 
 
@@ -63,13 +68,12 @@ def find(fd: int) -> Connection | None:
 def counted() -> bool:
     """True if this system tells what came on a connection; tried once, on one of our own."""
     try:
-        with (
-            socket.create_server(("127.0.0.1", 0)) as listener,
-            socket.create_connection(listener.getsockname(), 1.0) as one,
-            listener.accept()[0] as other,
-        ):
-            one.sendall(b"x")
-            return other.recv(1) == b"x" and _count(other) == 1
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.settimeout(_TRIED_S)
+            with socket.create_connection(listener.getsockname(), _TRIED_S) as one, listener.accept()[0] as other:
+                other.settimeout(_TRIED_S)
+                one.sendall(b"x")
+                return other.recv(1) == b"x" and _count(other) == 1
     except OSError:
         return False
 

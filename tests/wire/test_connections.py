@@ -11,8 +11,8 @@ import pytest
 import zmq
 
 from dtfzmq.base import errors
-from dtfzmq.wire import codec, frames, hello, zmqnet
-from dtfzmq.wire.connections import Connections
+from dtfzmq.wire import codec, connections, frames, hello, zmqnet
+from dtfzmq.wire.connections import Connections, find
 from dtfzmq.wire.settings import LinkSettings
 from tests.kit.peer import Answering, CountMe
 from tests.wire.test_zmq_links import TASK, Client, serving
@@ -164,3 +164,27 @@ def test_only_the_connection_that_was_meant_is_cut() -> None:
         assert known.get(listener.fileno()) is None
         for end in (outside, second, inside, newcomer):
             end.close()
+
+
+def test_what_is_no_tcp_connection_is_none() -> None:
+    """A descriptor that the monitor told of may be anything of the program's by the time that it is looked at."""
+    known = Connections(1)
+    near, far = socket.socketpair()
+    with near, far, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as packets, open(os.devnull) as file:
+        for fd in (near.fileno(), packets.fileno(), file.fileno(), 999_999):
+            assert find(fd) is None
+            known.accepted(fd, 0.0)
+    assert not len(known)
+
+
+def test_whether_the_system_counts_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else connects to the port on which is tried whether the system counts, and says nothing."""
+    strangers, connect = list[socket.socket](), socket.create_connection
+
+    def second(address: Any, limit: float) -> socket.socket:
+        strangers.append(connect(address))
+        return connect(address, limit)
+
+    monkeypatch.setattr(socket, "create_connection", second)
+    assert not connections.counted.__wrapped__()
+    strangers.pop().close()
