@@ -30,7 +30,7 @@ def structure(fetches: Any) -> Any:
 
 
 class Recent:
-    """A table of calls that keeps at least the `most` / 2 used last and never more than `most`. Any threads."""
+    """A table of calls that keeps the `most` / 2 used last, and up to as many before them. Any threads."""
 
     def __init__(self, most: int) -> None:
         self._half = max(1, most // 2)

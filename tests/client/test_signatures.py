@@ -47,12 +47,14 @@ class Counts:
 
     def check(self) -> None:
         """Nowhere too many, and the workers have what the master knows of; they hear of it a moment later."""
-        plans = self.master().plans
         assert len(self._session._calls) <= MOST
-        assert len(plans) == MOST and len(plans.calls) <= MOST
-        known = [
-            sum(server.core.name in plan.tasks for plan in plans._plans.values()) for server in self._cluster.values()
-        ]
+        with self._session._loop.held():  # a step ends a moment after its answer went out
+            plans = self.master().plans
+            assert len(plans) == MOST and len(plans.calls) <= MOST
+            known = [
+                sum(server.core.name in plan.tasks for plan in plans._plans.values())
+                for server in self._cluster.values()
+            ]
         wait_for(lambda: self.parts() == known, what=f"{known} parts at the workers")
 
 
