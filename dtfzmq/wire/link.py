@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dtfzmq.base import errors
-from dtfzmq.wire import codec, frames, hello
+from dtfzmq.wire import codec, frames, hello, seldom
 from dtfzmq.wire.account import LinkStatistics
 from dtfzmq.wire.attempts import Attempts
 from dtfzmq.wire.carrier import Carrier
@@ -23,8 +23,6 @@ from dtfzmq.wire.transport import BULK, CONTROL
 
 if TYPE_CHECKING:
     from dtfzmq.wire.endpoint import Endpoint
-
-_log = logging.getLogger("dtfzmq")
 
 #: What can be done about a server that was never reached.
 CHECK = "Check that the address is right and that a dtfzmq server runs there."
@@ -299,7 +297,7 @@ class Link(Carrier):
             return
         self.state = DOWN
         self._why = reason
-        _log.info("%s is down: %s", self.route(), reason)
+        seldom.warn(("down", self.endpoint.me.name, self.name), f"{self.route()} is down: {reason}", logging.INFO)
         self._guarded(self.endpoint.service.on_link_down, self)
         self._diallers[BULK].rest()
         # A silent peer was silent for up to half the limit before its lane ended.

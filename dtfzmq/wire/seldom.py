@@ -1,4 +1,4 @@
-"""Warnings that peers cause, so as often as they like: each kind of one peer is logged at most once in a while."""
+"""Lines that peers cause, so as often as they like: each kind of one peer is logged at most once in a while."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Seldom:
         #: When it was said, and how often it was left out since.
         self._said: dict[Hashable, tuple[float, int]] = {}
 
-    def warn(self, subject: Hashable, text: str) -> None:
+    def warn(self, subject: Hashable, text: str, level: int = logging.WARNING) -> None:
         """Log `text`, with how many like it were left out before; or leave it out."""
         now = self._now()
         when, left_out = self._said.pop(subject, (now - EVERY_S, 0))
@@ -33,7 +33,7 @@ class Seldom:
         self._said[subject] = (now, 0)
         if len(self._said) > _MOST:
             del self._said[next(iter(self._said))]
-        _log.warning("%s%s", text, f" ({left_out} more like this were left out)" if left_out else "")
+        _log.log(level, "%s%s", text, f" ({left_out} more like this were left out)" if left_out else "")
 
 
 warn = Seldom(clock.now).warn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from collections.abc import Iterator
@@ -188,3 +189,16 @@ def test_whether_the_system_counts_is_not_waited_for(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(socket, "create_connection", second)
     assert not connections.counted.__wrapped__()
     strangers.pop().close()
+
+
+def test_clients_that_come_and_go_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "dtfzmq")
+    server = serving()
+    for incarnation in (77, 78, 79):
+        stranger = Stranger(server)
+        stranger.sock.send(greeting(me={"incarnation": incarnation}))
+        assert server.wait_for(lambda: server.endpoint.statistics()["up"] == 1)
+        stranger.close()
+        assert server.wait_for(lambda: server.endpoint.statistics()["up"] == 0)
+    server.close()
+    assert len([record for record in caplog.records if "is down" in record.message]) == 1
