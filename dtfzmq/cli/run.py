@@ -19,7 +19,8 @@ _EPILOG = """\
 The command gets TF_CONFIG, and these are filled in wherever they stand in its arguments:
 {ps_hosts} {worker_hosts} {job_name} {task_index} {target} (the address of its own server, or of worker 0's).
 Ports are bound before they are published and stay held until the end. The exit code is that of the first task that
-fails, else 0. Ctrl-C ends every task within a second, and none outlives this command, however it ends.
+fails, else 0. Ctrl-C ends every task within a second, and none outlives this command, however it ends; what a task
+puts into a session of its own (setsid) is left alone.
 """
 
 # Each BLAS would otherwise take all cores for itself; a setting of the user's is left alone.

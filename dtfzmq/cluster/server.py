@@ -261,7 +261,7 @@ def _own_address(spec: ClusterSpec, job: str, index: int) -> str:
             None,
             None,
             f'Task {index} was not defined in job "{job}". Its tasks are: '
-            f"{', '.join(str(i) for i in spec.task_indices(job))}.",
+            f"{', '.join(str(i) for i in spec.task_indices(job)) or 'none'}.",
         )
     address = spec.task_address(job, index)
     if split_address(address) is None:
