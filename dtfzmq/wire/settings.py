@@ -50,7 +50,7 @@ class LinkSettings:
     #: Tensors of at least `shared_limit` bytes to a peer of the same host go through shared memory.
     shared_memory: bool = False
     shared_limit: int = 256 * KIB
-    #: Bytes of warm memory kept for tensors to come.
+    #: Bytes of warm memory kept for tensors to come; segments that are asked for again and again are kept above it.
     pool: int = 512 * MIB
     #: Seconds that such memory is kept unused.
     pool_age: float = 2.0
