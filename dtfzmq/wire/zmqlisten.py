@@ -211,8 +211,19 @@ class ZmqListener(Watched):
         try:
             send_whole(self.sock, lane.route, frames, frozen)
         except zmq.ZMQError:
-            self._loop.call_soon(lane.over, "the connection ended")
+            self._loop.call_soon(self._gone, lane)
         self._poller.touch(self)
+
+    def _gone(self, lane: _RouterLane) -> None:
+        """A lane cannot be routed to any more: it is over once what came by it is read."""
+        state = NONE
+        try:
+            state = self.drain()
+        finally:
+            if state == MORE and lane.route in self.lanes:
+                self._loop.call_soon(self._gone, lane)
+            else:
+                lane.over("the connection ended")
 
     def forget(self, lane: _RouterLane) -> None:
         """A lane is over: drop what may still come on it."""

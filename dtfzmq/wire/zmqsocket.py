@@ -1,7 +1,7 @@
 """A ZeroMQ socket of a link: its options, its monitor, and how a message is taken from it.
 
-libzmq is told not to reconnect, not to queue for peers that are not there and not to linger; the end of a connection
-is an event of the socket's monitor.
+libzmq is told not to reconnect for as long as anything lives, and not to linger; the end of a connection is an event of
+the socket's monitor, and the end of the socket.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dtfzmq.wire import seldom
 from dtfzmq.wire.connections import counted
 from dtfzmq.wire.settings import LinkSettings
 from dtfzmq.wire.transport import LaneEvents
-from dtfzmq.wire.zmqpoll import NONE, SOME, ZmqPoller
+from dtfzmq.wire.zmqpoll import MORE, NONE, SOME, ZmqPoller
 
 # Plain numbers: pyzmq's enumerations cost a microsecond at each use.
 EVENTS_OPTION: Any = int(zmq.EVENTS)
@@ -41,6 +41,8 @@ TURN = 64
 # A frame of this size may be lent to libzmq; smaller ones are copied faster.
 LEND = 64 * 1024
 LINGER_MS = 300
+# A socket is closed long before, at the end of its connection.
+NO_RECONNECT_MS = 3_600_000
 
 _EVENTS = (
     zmq.EVENT_ACCEPTED
@@ -126,8 +128,9 @@ def configure(sock: zmq.Socket[Any], settings: LinkSettings) -> None:
         zmq.SNDHWM: 0,
         zmq.RCVHWM: 0,
         zmq.MAXMSGSIZE: settings.max_frame,
-        zmq.IMMEDIATE: 1,
-        zmq.RECONNECT_IVL: -1,
+        # Told never to reconnect, or not to queue meanwhile, libzmq drops what came before the end and is not read yet.
+        zmq.IMMEDIATE: 0,
+        zmq.RECONNECT_IVL: NO_RECONNECT_MS,
         zmq.CONNECT_TIMEOUT: max(1, int(settings.connect_timeout * 1000)),
         zmq.HANDSHAKE_IVL: max(1, int(settings.connect_timeout * 1000)),
         zmq.HEARTBEAT_IVL: interval,
@@ -164,6 +167,11 @@ class Watched(abc.ABC):
     @abc.abstractmethod
     def drain(self) -> int:
         """See zmqpoll.Source."""
+
+    def drain_all(self) -> None:
+        """Dispatch all that has come: the end of a connection may be told of before what came by it was read."""
+        while self.drain() == MORE:
+            pass
 
     @abc.abstractmethod
     def on_event(self, event: int, value: int) -> None:

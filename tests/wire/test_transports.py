@@ -12,10 +12,11 @@ from dtfzmq.base import clock
 from dtfzmq.base.loop import Loop
 from dtfzmq.wire.inproc import Hub, InprocTransport
 from dtfzmq.wire.settings import LinkSettings
-from dtfzmq.wire.transport import Transport
+from dtfzmq.wire.transport import CONTROL, Transport
 from dtfzmq.wire.zmqnet import ZmqTransport
 from dtfzmq.wire.zmqpoll import ZmqPoller
-from tests.kit.checks import TRANSPORT_CHECKS, Bench
+from dtfzmq.wire.zmqsocket import LINGER_MS, TURN
+from tests.kit.checks import TRANSPORT_CHECKS, Bench, Recorder
 from tests.kit.simloop import SimLoop
 from tests.kit.simnet import SimNet
 
@@ -87,3 +88,58 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
 @pytest.mark.parametrize("check", TRANSPORT_CHECKS.values(), ids=TRANSPORT_CHECKS)
 def test_transport_keeps_the_contract(bench: Bench, check: Callable[[Bench], None]) -> None:
     check(bench)
+
+
+# More than one turn takes.
+MESSAGES = [[b"message %d" % k] for k in range(3 * TURN)]
+
+
+@pytest.fixture
+def zmq_lane() -> Iterator[tuple[ZmqBench, Any, Recorder, Recorder]]:
+    """Two ends of a lane that stands: its listener, and what happens where it was dialled and where it came."""
+    bench = ZmqBench()
+    came, dialled = Recorder(), Recorder()
+
+    def accept(lane: Any) -> Recorder:
+        came.lane = lane
+        return came
+
+    listener: Any = bench.step(lambda: bench.there.listen(bench.address, accept))
+    dialled.lane = bench.step(lambda: bench.here.connect(listener.address, CONTROL, dialled))
+    assert bench.until(lambda: dialled.opened == 1)
+    bench.step(lambda: dialled.lane.send([b"hello"]))
+    assert bench.until(lambda: came.frames == [[b"hello"]])
+    yield bench, listener, came, dialled
+    bench.step(dialled.lane.close)
+    bench.step(lambda: listener.shut(0))
+    bench.close()
+
+
+def read_monitor_only(bench: ZmqBench, watched: Any, ends: list[str]) -> None:
+    """Have a socket's monitor read, and timers run, until the end is told; whatever else came is left unread."""
+    end = clock.now() + DEADLINE_S
+    while not ends and clock.now() < end:
+        with bench.loop.held():
+            watched._watch.drain()
+
+
+def test_what_came_before_the_end_is_read_where_a_lane_was_dialled(
+    zmq_lane: tuple[ZmqBench, Any, Recorder, Recorder],
+) -> None:
+    bench, listener, came, dialled = zmq_lane
+    bench.step(lambda: [came.lane.send(message) for message in MESSAGES])
+    bench.step(lambda: listener.shut(LINGER_MS))
+    read_monitor_only(bench, dialled.lane._dealer, dialled.ends)
+    assert dialled.frames == MESSAGES
+    assert dialled.ends == ["the connection ended"]
+
+
+def test_what_came_before_the_end_is_read_where_a_lane_came(
+    zmq_lane: tuple[ZmqBench, Any, Recorder, Recorder],
+) -> None:
+    bench, listener, came, dialled = zmq_lane
+    bench.step(lambda: [dialled.lane.send(message) for message in MESSAGES])
+    bench.step(lambda: dialled.lane._dealer.shut(LINGER_MS))
+    read_monitor_only(bench, listener, came.ends)
+    assert came.frames[1:] == MESSAGES
+    assert came.ends == ["the connection ended"]
