@@ -192,12 +192,20 @@ class Endpoint:
             link.forget(step)
 
     def close(self, reason: str = "it was shut down") -> None:
-        """Tell all peers, end all links, give the address back. Calls that wait fail with CancelledError."""
+        """Tell all peers `reason`, end all links, give the address back.
+
+        Calls that wait fail: with UnavailableError at a task, with CancelledError at a client.
+        """
         if self.closed:
             return
         self.closed = True
-        for link in self.links():
-            link.lose(errors.CancelledError(None, None, f"{link.route()} was closed."), farewell=reason)
+        kind = errors.UnavailableError if self.me.name else errors.CancelledError
+        links = self.links()
+        # What the end of one makes others say, in words of ours, must go by none: peers know why from our farewell.
+        for link in links:
+            link.leave(kind(None, None, f"{link.route()} was closed: {reason}."), reason)
+        for link in links:
+            link.settle()
         for channel in list(self.channels):
             channel.close()
         for timer in (self._owing_timer, self._pool_timer):

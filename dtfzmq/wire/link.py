@@ -341,8 +341,12 @@ class Link(Carrier):
 
     def lose(self, error: errors.OpError, *, farewell: str = "") -> None:
         """The end of this link, with its reason; `farewell` is told to the peer. Nothing more is sent or received."""
-        if self.error is not None:
-            return
+        if self.error is None:
+            self.leave(error, farewell)
+            self.settle()
+
+    def leave(self, error: errors.OpError, farewell: str) -> None:
+        """The first half of `lose`: no lane is left. Nobody is told but the peer; `settle` does the rest."""
         self.error = error
         self.state = LOST
         self._unwatch()
@@ -356,6 +360,11 @@ class Link(Carrier):
         self.controls.clear()
         self.bulks.clear()
         self.endpoint.link_lost(self)
+
+    def settle(self) -> None:
+        """The second half of `lose`: who waits for anything of this link is told its error."""
+        error = self.error
+        assert error is not None
         if self.sharing is not None:
             self.sharing.close()
         steps = self.steps | self.outbox.steps() | {item.step for item in self.sending.all.values() if item.step > 0}

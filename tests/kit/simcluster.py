@@ -48,6 +48,10 @@ class SimServer:
         self.core.connect(self.endpoint)
         self.endpoint.bind(cluster.addresses[name])
 
+    def stop(self) -> None:
+        """Begin what Server.stop does."""
+        self.core.stop(lambda: self.endpoint.close(f"{self.name} was stopped"))
+
     def leftovers(self) -> dict[str, Any]:
         """What steps have left behind; {} if nothing."""
         core = self.core
