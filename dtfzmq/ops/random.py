@@ -79,7 +79,7 @@ def integers(stream: philox.Stream, to: Any, shape: Any, low: Any, high: Any) ->
 def _shuffle(stream: philox.Stream, to: Any, x: Any) -> Any:
     if not np.ndim(x) or len(x) < 2 or not np.size(x):
         return x
-    return x[philox.order(stream.reserve(-(-(len(x) - 1) // 4)), len(x))]
+    return x[stream.reserve(-(-(len(x) - 1) // 4)).order(len(x))]
 
 
 def classes(stream: philox.Stream, to: Any, logits: Any, count: Any) -> Any:
@@ -92,7 +92,7 @@ def classes(stream: philox.Stream, to: Any, logits: Any, count: Any) -> Any:
     odds = np.cumsum(np.exp(wide - np.max(wide, 1, keepdims=True)), 1)
     number = int(count)
     mine = philox.draw(stream, 2 * len(logits) * (-(-number // 4) * 4))
-    drawn = philox.doubles(mine, len(logits) * number).reshape(len(logits), number) * odds[:, -1:]
+    drawn = philox.uniform(mine, odds.dtype, len(logits) * number).reshape(len(logits), number) * odds[:, -1:]
     out = np.empty(drawn.shape, to)
     for row, edges in enumerate(odds):
         out[row] = np.searchsorted(edges, drawn[row], side="right")
