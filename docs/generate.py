@@ -29,7 +29,7 @@ HEAD = """\
 Made by `make docs` from the declarations in `dtfzmq/ops/` and from the public names; do not edit it.
 
 - **Kernels** are numpy's. Sums are made in another order than TensorFlow's, so that results agree within rounding.
-- **Seeds** give the same sequence on every task and in every run; the numbers are not TensorFlow's.
+- **Seeds** give the same sequence on every task and in every run, and TensorFlow's numbers where nothing else is said.
 - **Errors** have TensorFlow's classes. Shapes that do not go together raise ValueError while the graph is built.
 - **Deprecated spellings** of arguments are accepted where TensorFlow 1 accepted them.
 """

@@ -25,6 +25,7 @@ class FuncGraph(Graph):
         self._of_thread.scopes = outer._scopes.inside(scope)
         self._collections = outer._collections
         self._seed = outer._seed
+        self._op_seeds = outer._op_seeds
         self._scoped_state = outer._scoped_state
 
     def add_arg(self, dtype: DType, shape: object, name: str = "arg") -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import itertools
 import os
 import re
 import sys
@@ -44,6 +45,7 @@ class Graph(Scoped):
         self._by_name: dict[str, Operation] = {}
         self._names_in_use: dict[str, int] = {}
         self._seed: int | None = None
+        self._op_seeds = itertools.count()
         self._finalized = False
         self._unfeedable: set[Tensor] = set()
         self._unfetchable: set[Operation] = set()
@@ -65,6 +67,10 @@ class Graph(Scoped):
     @seed.setter
     def seed(self, seed: int | None) -> None:
         self._seed = seed
+
+    def next_op_seed(self) -> int:
+        """The seed of the next random op that has none of its own: 0, 1, 2, ... through the program's branches too."""
+        return next(self._op_seeds)
 
     @property
     def finalized(self) -> bool:

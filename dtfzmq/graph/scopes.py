@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dtfzmq.graph.func_graph import FuncGraph
-from dtfzmq.graph.graph import Graph, get_default_graph
+from dtfzmq.graph.graph import get_default_graph
 from dtfzmq.graph.registry import graph_of
 
 
@@ -105,22 +104,20 @@ def set_random_seed(seed: int | None) -> None:
     get_default_graph().seed = seed
 
 
-def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
-    """Graph seed and op seed of a random op made now, as TensorFlow 1 derives them; (None, None): not determined.
+DEFAULT_GRAPH_SEED = 87654321
+_MOST = 2**31 - 1
 
-    With a graph seed alone an op's seed is its place in the program, so that equal programs draw equal numbers.
+
+def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
+    """Graph seed and op seed of a random op made now, as TensorFlow derives them; (None, None): not determined.
+
+    With a graph seed alone the ops without a seed are counted, so that equal programs draw equal numbers. Both seeds
+    are in [0, 2**31 - 1), and not both 0, which would mean "no seed". Source: ``random_seed.get_seed``; TensorFlow
+    1.15 counts all ops made before.
     """
     graph = get_default_graph()
-    if graph.seed is not None:
-        return graph.seed, _place(graph) if op_seed is None else op_seed
-    return (None, None) if op_seed is None else (DEFAULT_GRAPH_SEED, op_seed)
-
-
-DEFAULT_GRAPH_SEED = 87654321
-
-
-def _place(graph: Graph) -> int:
-    """A number that no other op of the program has: the next op's number; in a branch or body with its name scope."""
-    if not hasattr(graph, "outer"):
-        return graph.version
-    return (zlib.crc32(graph.get_name_scope().encode()) << 24) + graph.version + 1
+    if graph.seed is None and op_seed is None:
+        return None, None
+    first = DEFAULT_GRAPH_SEED if graph.seed is None else graph.seed
+    seeds = int(first) % _MOST, int(graph.next_op_seed() if op_seed is None else op_seed) % _MOST
+    return seeds if any(seeds) else (0, _MOST)

@@ -292,4 +292,6 @@ def compute_accidental_hits(
     true_classes: Any, sampled_candidates: Any, num_true: int, seed: int | None = None, name: str | None = None
 ) -> AccidentalHits:
     """Which of the sampled candidates are true classes of which rows."""
-    return AccidentalHits(*raw.ComputeAccidentalHits(true_classes, sampled_candidates, num_true=num_true, name=name))
+    return AccidentalHits(*raw.ComputeAccidentalHits(
+        true_classes, sampled_candidates, num_true=num_true, name=name, **random.op_seeds(seed)
+    ))  # fmt: skip

@@ -1,7 +1,7 @@
 """Random numbers: one stream per op and session, from the graph's seed and the op's, the same on every task.
 
-Without any seed a stream starts from the system's entropy. With a graph seed alone the op's seed is its place in the
-graph, so that equal programs draw equal numbers.
+Without any seed a stream starts from the system's entropy. With a graph seed alone the op's seed is its number among
+the random ops, so that equal programs draw equal numbers.
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ def op_seeds(seed: int | None) -> dict[str, int]:
     first, second = get_seed(seed)
     if first is None or second is None:
         return {"seed": 0, "seed2": 0}
-    first, second = int(first), int(second)
-    # (0, 0) would mean "no seed"
-    return {"seed": first, "seed2": second if (first, second) != (0, 0) else 2**31 - 1}
+    return {"seed": first, "seed2": second}
 
 
 def generator(seed: int, seed2: int) -> Any:
@@ -69,8 +67,10 @@ def shaped(law: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def integers(stream: philox.Stream, to: Any, shape: Any, low: Any, high: Any) -> Any:
-    """Integers from `low` up to, not with, `high`. Raises InvalidArgumentError if there are none."""
+    """Integers from `low` up to, not with, `high`. Raises InvalidArgumentError if there are none and any is wanted."""
     low, high = scalar("minval", low), scalar("maxval", high)
+    if not np.all(shape):
+        low, high = 0, 1  # none is drawn, whatever the bounds
     if not low < high:
         raise errors.InvalidArgumentError(None, None, f"Need minval < maxval, got {low} >= {high}")
     return shaped(lambda s, to, count: philox.integers(s, to, low, high, count))(stream, to, shape)
@@ -83,16 +83,24 @@ def _shuffle(stream: philox.Stream, to: Any, x: Any) -> Any:
 
 
 def classes(stream: philox.Stream, to: Any, logits: Any, count: Any) -> Any:
-    """For each row of logits, `count` classes. Raises InvalidArgumentError for logits of another rank, or none."""
+    """For each row of logits, `count` classes; none whose logit is no finite number, unless all are so.
+
+    Raises InvalidArgumentError for logits of another rank or without classes, and for a count that is none.
+    """
+    number = scalar("num_samples", count)
+    if number < 0:
+        raise errors.InvalidArgumentError(None, None, f"num_samples should be nonnegative, got {number}")
     if logits.ndim != 2:
         raise errors.InvalidArgumentError(None, None, f"logits should be a matrix, got shape {list(logits.shape)}")
     if logits.shape[1] == 0:
         raise errors.InvalidArgumentError(None, None, "num_classes should be positive, got 0")
     wide = logits.astype(np.float64)
-    odds = np.cumsum(np.exp(wide - np.max(wide, 1, keepdims=True)), 1)
-    number = int(count)
+    wide[~np.isfinite(wide)] = -np.inf
+    wide -= np.max(wide, 1, keepdims=True, initial=np.finfo(np.float64).min)
+    odds = np.cumsum(np.exp(wide, out=wide), 1)
     mine = philox.draw(stream, 2 * len(logits) * (-(-number // 4) * 4))
-    drawn = philox.uniform(mine, odds.dtype, len(logits) * number).reshape(len(logits), number) * odds[:, -1:]
+    drawn = philox.uniform(mine, odds.dtype, len(logits) * number).reshape(len(logits), number)
+    drawn *= odds[:, -1:]
     out = np.empty(drawn.shape, to)
     for row, edges in enumerate(odds):
         out[row] = np.searchsorted(edges, drawn[row], side="right")
@@ -145,22 +153,21 @@ _multinomial_op = op(
 )  # fmt: skip
 
 
-def _scaled(draw: Tensor, factor: Any, shift: Any, name: str | None) -> Tensor:
-    kind = draw.dtype
-    factor, shift = (v if isinstance(v, Tensor) else convert_to_tensor(v, dtype=kind) for v in (factor, shift))
-    return raw.Add(raw.Mul(draw, factor), shift, name=name)
+def _tensors(shape: Any, kind: dtypes.DType, **values: Any) -> list[Tensor]:
+    """The shape and the values as tensors, by TensorFlow's names."""
+    sizes = convert_to_tensor(int_vector(shape), preferred_dtype=dtypes.int32, name="shape")
+    return [sizes, *(convert_to_tensor(value, kind, name) for name, value in values.items())]
 
 
-def _make(
-    builder: Any, scope: str, shape: Any, factor: Any, shift: Any, dtype: Any, seed: int | None, name: str | None
+def _scaled(
+    builder: Any, scope: str, shape: Any, mean: Any, stddev: Any, dtype: Any, seed: int | None, name: str | None
 ) -> Tensor:
     kind = dtypes.as_dtype(dtype).base_dtype
     if not kind.is_floating:
         raise TypeError(f"{scope} needs a floating dtype, not {kind.name}.")
     with get_default_graph().name_scope(name or scope) as prefix:
-        sizes = convert_to_tensor(int_vector(shape), preferred_dtype=dtypes.int32, name="shape")
-        draw = builder(sizes, dtype=kind, **op_seeds(seed))
-        return _scaled(draw, factor, shift, prefix)
+        sizes, shift, factor = _tensors(shape, kind, mean=mean, stddev=stddev)
+        return raw.Add(raw.Mul(builder(sizes, dtype=kind, **op_seeds(seed)), factor), shift, name=prefix)
 
 
 def random_normal(
@@ -168,7 +175,7 @@ def random_normal(
     name: str | None = None,
 ) -> Tensor:  # fmt: skip
     """Normally distributed values."""
-    return _make(_normal_op, "random_normal", shape, stddev, mean, dtype, seed, name)
+    return _scaled(_normal_op, "random_normal", shape, mean, stddev, dtype, seed, name)
 
 
 def truncated_normal(
@@ -176,30 +183,25 @@ def truncated_normal(
     name: str | None = None,
 ) -> Tensor:  # fmt: skip
     """Normally distributed values, none more than two deviations from the mean."""
-    return _make(_truncated_op, "truncated_normal", shape, stddev, mean, dtype, seed, name)
+    return _scaled(_truncated_op, "truncated_normal", shape, mean, stddev, dtype, seed, name)
 
 
 def random_uniform(
     shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32, seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:  # fmt: skip
-    """Uniform values in [minval, maxval); integers need a maxval (ValueError), floats have 1."""
+    """Uniform values in [minval, maxval); integers, int32 or int64, need a maxval, floats have 1. Raises ValueError."""
     kind = dtypes.as_dtype(dtype).base_dtype
-    if kind.is_integer:
-        if maxval is None:
-            raise ValueError(f"Must specify maxval for integer dtype {kind.name}")
-        with get_default_graph().name_scope(name or "random_uniform") as prefix:
-            sizes = convert_to_tensor(int_vector(shape), preferred_dtype=dtypes.int32, name="shape")
-            low, high = convert_to_tensor(minval, dtype=kind), convert_to_tensor(maxval, dtype=kind)
+    if not kind.is_floating and kind not in (dtypes.int32, dtypes.int64):
+        raise ValueError(f"Invalid dtype {kind.name}: random_uniform draws floating numbers, int32 and int64.")
+    if maxval is None and kind.is_integer:
+        raise ValueError(f"Must specify maxval for integer dtype {kind.name}")
+    with get_default_graph().name_scope(name or "random_uniform") as prefix:
+        sizes, low, high = _tensors(shape, kind, min=minval, max=1 if maxval is None else maxval)
+        if kind.is_integer:
             return _integers_op(sizes, low, high, name=prefix, **op_seeds(seed))
-    top = 1 if maxval is None else maxval
-    if _is_tensor(minval, top):
-        top = convert_to_tensor(top, dtype=None if isinstance(top, Tensor) else kind)
-    return _make(_uniform_op, "random_uniform", shape, top - minval, minval, kind, seed, name)
-
-
-def _is_tensor(*values: Any) -> bool:
-    return any(isinstance(v, Tensor) for v in values)
+        draw = _uniform_op(sizes, dtype=kind, **op_seeds(seed))
+        return raw.Add(raw.Mul(draw, raw.Sub(high, low)), low, name=prefix)
 
 
 def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:

@@ -57,6 +57,22 @@ def test_seeds_of_zero_are_seeds():
     np.testing.assert_array_equal(draw(0, 0), draw(0, 0))
 
 
+def test_the_seeds_of_an_op_are_those_of_tensorflow():
+    with Graph().as_default() as graph:
+        assert [tf.get_seed(s) for s in (None, 5, -1)] == [(None, None), (87654321, 5), (87654321, 2**31 - 2)]
+        graph.seed = 0
+        seeds = lambda: tf.constant(tf.get_seed(None))  # noqa: E731
+        first = control.cond(tf.constant(True), seeds, seeds)
+        assert evaluate(first).tolist() == [0, 2**31 - 1]
+        assert [tf.get_seed(s) for s in (None, 2**31 - 1, None)] == [(0, 2), (0, 2**31 - 1), (0, 3)]
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint32", "bool", "complex64"])
+def test_other_types_are_not_drawn(dtype):
+    with Graph().as_default(), pytest.raises(ValueError, match=f"Invalid dtype {dtype}"):
+        random.random_uniform([2], 0, 1, dtype)
+
+
 @pytest.mark.parametrize("name", ["float16", "float32", "float64", "bfloat16"])
 def test_bounds_and_moments(name):
     with Graph().as_default():

@@ -8,9 +8,9 @@ from typing import Any
 from tests.ops.answered.table import case
 
 
-def seeded(tf: Any, make: Callable[[], Any]) -> Any:
+def seeded(tf: Any, make: Callable[[], Any], seed: int = 7) -> Any:
     """What `make` draws with the graph's seed set."""
-    tf.set_random_seed(7)
+    tf.set_random_seed(seed)
     return make()
 
 
@@ -46,4 +46,28 @@ case("rstateless", lambda tf: [
 case("rstateless_classes", lambda tf, x: tf.random.stateless_multinomial(x, 5, [1, 2]))
 case("rimages", lambda tf, x: [
     tf.image.random_flip_left_right(x, seed=3), tf.image.random_brightness(x, 0.3, seed=3),
+])  # fmt: skip
+case("rgraph_seed_alone", lambda tf: seeded(tf, lambda: [
+    tf.random_uniform([5], -1, 1), tf.truncated_normal([3]), tf.nn.dropout(tf.ones([9]), rate=0.5),
+    tf.cond(tf.reduce_any(tf.random_shuffle([True, True])), lambda: tf.random_normal([3]), lambda: tf.zeros([3])),
+    tf.while_loop(lambda i, _: i < 3, lambda i, x: (i + 1, x + tf.random_normal([2])), [0, tf.zeros([2])])[1],
+    tf.random_uniform([4], 0, 100, tf.int32), tf.multinomial(tf.zeros([1, 9]), 5), tf.random_normal([2]),
+]))  # fmt: skip
+case("rseeds_of_any_size", lambda tf: [
+    *(tf.random_uniform([3], seed=s) for s in (-1, 0, 2**33, 2**31 - 1)),
+    *seeded(tf, lambda: [tf.random_uniform([3]), tf.random_uniform([3], seed=5)], -(2**40)),
+    *seeded(tf, lambda: [tf.random_uniform([3], seed=0), tf.random_uniform([3], seed=2**31 - 1)], 0),
+])  # fmt: skip
+case("rmany", lambda tf: [
+    *(draw([n], dtype=d, seed=3)[n - 9 :: 4] for n in (4093, 65543, 140001)
+      for d in (tf.float32, tf.float64, tf.float16)
+      for draw in (tf.random_uniform, tf.random_normal, tf.truncated_normal)),
+    *(tf.random_uniform([n], -5, 10**9, d, seed=3)[-9::4] for n in (65543, 140001) for d in (tf.int32, tf.int64)),
+    *(tf.random_shuffle(tf.range(n), seed=3)[:: n // 9] for n in (200, 5000)),
+])  # fmt: skip
+case("rnone_of_a_range", lambda tf: [
+    tf.random_uniform([0, 2], 5, 1, tf.int32, seed=3), tf.random.stateless_uniform([0], [1, 2], 5, 5, tf.int64),
+])  # fmt: skip
+case("rclasses_of_no_number", lambda tf, x: [
+    tf.multinomial(x, 6, seed=3), tf.random.stateless_multinomial(x, 6, [1, 2]),
 ])  # fmt: skip

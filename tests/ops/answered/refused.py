@@ -79,6 +79,8 @@ _refused("unravel_index", lambda tf, i, d: tf.unravel_index(i, d), [_i(3, 5), _i
 _refused("diag", lambda tf, x: tf.diag(x), [_f(2)], (0, 1.0))
 _refused("random_int", lambda tf, s, a, b: 0 * tf.random_uniform(s, a, b, tf.int32), [_i(2), _ONE, np.int32(5)],
          (0, [-1]), (0, 2), (1, 5), (1, [1]), (2, [5]))  # fmt: skip
+_refused("multinomial", lambda tf, x, n: 0 * tf.multinomial(x, n), [_f(2, 3), np.int32(4)],
+         (0, _f(3)), (0, np.zeros((2, 0))), (1, -1), (1, [4]))  # fmt: skip
 _refused("stateless", lambda tf, s, k: tf.random.stateless_uniform(s, k) * 0, [_i(2), _i(1, 2)],
          (0, [-1]), (1, 1), (1, [1]), (1, [1, 2, 3]))  # fmt: skip
 _refused("crop_and_resize", lambda tf, x, b, i, s: tf.image.crop_and_resize(x, b, i, s),
