@@ -61,7 +61,7 @@ def test_the_seeds_of_an_op_are_those_of_tensorflow():
     with Graph().as_default() as graph:
         assert [tf.get_seed(s) for s in (None, 5, -1)] == [(None, None), (87654321, 5), (87654321, 2**31 - 2)]
         graph.seed = 0
-        seeds = lambda: tf.constant(tf.get_seed(None))  # noqa: E731
+        seeds = lambda: tf.constant(tf.get_seed(None))
         first = control.cond(tf.constant(True), seeds, seeds)
         assert evaluate(first).tolist() == [0, 2**31 - 1]
         assert [tf.get_seed(s) for s in (None, 2**31 - 1, None)] == [(0, 2), (0, 2**31 - 1), (0, 3)]
