@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import codecs
+import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,51 +24,87 @@ _OUTPUTS = ("UTF-8", "UTF-16-BE", "UTF-32-BE")
 _ERRORS = ("strict", "replace", "ignore")
 
 
-def _points(text: bytes, encoding: str, bad: Callable[[], int | None], control: bool) -> tuple[list[int], list[int]]:
-    """The code points of a text and where they begin; `bad` is asked at what is none, None leaves it out."""
+class _Bad(threading.local):
+    """The byte ranges of the text that this thread decodes which are no character, in their order."""
+
+    def __init__(self) -> None:
+        self.ranges: list[tuple[int, int]] = []
+
+    def note(self, error: UnicodeError) -> tuple[str, int]:
+        """Remember one, with a character in its place."""
+        assert isinstance(error, UnicodeDecodeError)
+        self.ranges.append((error.start, error.end))
+        return "?", error.end
+
+
+_bad = _Bad()
+codecs.register_error("dtfzmq.note", _bad.note)
+
+
+def _codec(encoding: str) -> str:
+    """The encoding as Python names it. Raises InvalidArgumentError for one that is not known."""
+    try:
+        name = codecs.lookup(encoding).name
+        b"a".decode(encoding, "dtfzmq.note")
+    except (LookupError, UnicodeError):
+        raise invalid(f"Could not create converter for input encoding: {encoding}") from None
+    return name
+
+
+def _ordered(text: bytes, codec: str) -> tuple[str, int]:
+    """The codec with the order of its bytes, and how many at the beginning say it; else the highest is first."""
+    if codec not in ("utf-16", "utf-32"):
+        return codec, 0
+    width = int(codec[4:]) // 8
+    for order in ("le", "be"):
+        if text.startswith("\ufeff".encode(f"{codec}-{order}")):
+            return f"{codec}-{order}", width
+    return f"{codec}-be", 0
+
+
+def _points(text: bytes, codec: str, bad: int | None, control: bool) -> tuple[list[int], list[int]]:
+    """The code points of a text and where they begin; `bad` stands for what is none, None leaves it out."""
+    codec, skipped = _ordered(text, codec)
+    _bad.ranges = []
+    chars = text[skipped:].decode(codec, "dtfzmq.note")
+    ranges = iter([*_bad.ranges, (-1, -1)])
+    start, end = next(ranges)
     points: list[int] = []
     places: list[int] = []
     at = 0
-
-    def put(point: int | None, place: int) -> None:
+    for char in chars:
+        place = at + skipped if at else 0
+        point: int | None = ord(char)
+        if at == start:
+            point, at = bad, end
+            start, end = next(ranges)
+        else:
+            at += len(char.encode(codec))
+            point = bad if control and ord(char) < 32 else point
         if point is not None:
             points.append(point)
             places.append(place)
-
-    while at < len(text):
-        try:
-            good, after, end = text[at:].decode(encoding), len(text), len(text)
-        except UnicodeDecodeError as error:
-            after, end = at + error.start, at + error.end
-            good = text[at:after].decode(encoding)
-        except LookupError:
-            raise invalid(f"Could not create converter for input encoding: {encoding}") from None
-        for char in good:
-            put(bad() if control and ord(char) < 32 else ord(char), at)
-            at += len(char.encode(encoding))
-        if end > after:
-            put(bad(), after)
-            at = end
     return points, places
 
 
-def _decode_kernel(node: Any, env: Any) -> Any:
-    encoding, how, stand_in, control = (
-        node.attrs[k] for k in ("input_encoding", "errors", "replacement_char", "replace_control_characters")
-    )
+def _stand_in(node: Any) -> int:
+    point: int = node.attrs["replacement_char"]
+    if not 0 <= point < 0x110000:
+        raise invalid(f"replacement_char out of unicode codepoint range: {point}")
+    return point
 
-    def bad() -> int | None:
-        return None if how == "ignore" else stand_in
+
+def _decode_kernel(node: Any, env: Any) -> Any:
+    how, control = node.attrs["errors"], node.attrs["replace_control_characters"]
+    codec, stand_in = _codec(node.attrs["input_encoding"]), _stand_in(node)
+    bad = None if how == "ignore" else stand_in
 
     def decode(x: Array) -> tuple[Array, Array, Array]:
         rows = []
         for text in x.reshape(-1).tolist():
-            if how == "strict":
-                try:
-                    text.decode(encoding)
-                except UnicodeDecodeError:
-                    raise invalid("Invalid formatting on input string") from None
-            rows.append(_points(text, encoding, bad, control))
+            rows.append(_points(text, codec, bad, control))
+            if how == "strict" and _bad.ranges:
+                raise invalid("Invalid formatting on input string")
         splits = np.cumsum([0, *(len(points) for points, _ in rows)])
         points, places = ([p for row in rows for p in row[i]] for i in (0, 1))
         return splits.astype(np.int64), np.array(points, np.int32), np.array(places, np.int64)
@@ -75,7 +113,7 @@ def _decode_kernel(node: Any, env: Any) -> Any:
 
 
 def _encode_kernel(node: Any, env: Any) -> Any:
-    encoding, how, stand_in = (node.attrs[k] for k in ("output_encoding", "errors", "replacement_char"))
+    encoding, how, stand_in = node.attrs["output_encoding"], node.attrs["errors"], _stand_in(node)
 
     def char(point: int) -> str:
         if 0 <= point < 0x110000 and not 0xD800 <= point < 0xE000:

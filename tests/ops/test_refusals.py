@@ -94,3 +94,12 @@ def test_the_sizes_of_a_transposed_convolution_may_be_those_of_space_alone():
         made = tf.nn.conv2d_transpose(x, w, sizes, 2, "SAME")
         short, whole = (session.run(made, {sizes: s}) for s in ([8, 10], [2, 8, 10, 4]))
         np.testing.assert_array_equal(short, whole)
+
+
+@pytest.mark.parametrize("errors", ["strict", "replace"])
+@pytest.mark.parametrize(("encoding", "stand_in"), [("nope", 63), ("idna", 63), ("UTF-8", -5), ("UTF-8", 0x110000)])
+def test_unknown_encodings_and_characters_are_refused(encoding, stand_in, errors):
+    with tf.Graph().as_default(), tf.Session() as session:
+        for text in ("", "a"):
+            with pytest.raises(tf.errors.InvalidArgumentError):
+                session.run(tf.strings.unicode_decode(text, encoding, errors, stand_in))

@@ -143,3 +143,10 @@ case("ungrams", lambda tf, x: [
         tf.strings.ngrams(y, [6, 9], preserve_short_sequences=True),
     )
 ])  # fmt: skip
+case("ucode_orders", lambda tf: [
+    part for encoding, text in (
+        ("UTF-16", b"\0a\0b\0c"), ("UTF-16", b"\xff\xfea\0\0\xd8b\0c\0"), ("UTF-16", b"\xfe\xff\0a\0b\0c"),
+        ("UTF-32", b"\0\0\0a\0\0\0b"), ("UTF-32", b"\xff\xfe\0\0a\0\0\0b\0\0\0c\0\0\0"),
+        ("UTF-8", b"a?\xff?b\xff"), ("SHIFT-JIS", b"\x83\x65a"),
+    ) for errors in ("replace", "ignore") for part in tf.strings.unicode_decode_with_offsets(text, encoding, errors)
+])  # fmt: skip
