@@ -72,7 +72,8 @@ def _summed(x: Array, axis: int, edges: Array, overlapping: bool) -> Array:
     out = np.add.reduceat(x, edges[:-1], axis)
     if overlapping:
         lead = (slice(None),) * axis
-        out[(*lead, slice(None, -1))] += x[(*lead, edges[1:-1])]
+        inside, shared = (*lead, slice(None, -1)), (*lead, edges[1:-1])
+        out[inside] += x[shared]
     return out
 
 
@@ -81,7 +82,8 @@ def _spread(g: Array, axis: int, edges: Array, overlapping: bool) -> Array:
     out = np.repeat(g, np.diff(edges), axis)
     if overlapping:
         lead = (slice(None),) * axis
-        out[(*lead, edges[1:-1])] += g[(*lead, slice(None, -1))]
+        inside, shared = (*lead, slice(None, -1)), (*lead, edges[1:-1])
+        out[shared] += g[inside]
     return out
 
 
