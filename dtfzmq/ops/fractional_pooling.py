@@ -32,7 +32,7 @@ def _edges(rng: Any, size: int, count: int, pseudo: bool) -> Array:
     """
     least = size // count
     if size % count == 0:
-        lengths = np.full(count, least)
+        lengths: Array = np.full(count, least)
     elif pseudo:
         alpha = size / count
         shift = rng.random() * min((least + 2) / alpha - 1, (size + 1 - least) / alpha - (count - 1))
