@@ -274,6 +274,7 @@ def _in_top_k(predictions: Array, targets: Array, k: Array) -> Array:
 
 def _top_k_shape(n: Any) -> list[TensorShape]:
     shape = n.inputs[0].shape
+    n.inputs[1].shape.with_rank(0)
     k = constant_value(n.inputs[1])
     if shape.ndims is None:
         return [shape, shape]

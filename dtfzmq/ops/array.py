@@ -68,8 +68,8 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
 
 def int_vector(value: Any) -> Any:
     """Lists of ints, Dimensions and scalar tensors as something that converts to an integer vector."""
-    if isinstance(value, TensorShape):
-        return np.array([int(d) for d in value], np.int32)
+    if isinstance(value, TensorShape) and value.is_fully_defined():  # any other is refused where it is converted
+        value = value.as_list()
     if isinstance(value, (list, tuple)):
         if any(isinstance(v, Tensor) for v in value):
             kinds = {v.dtype.base_dtype for v in value if isinstance(v, Tensor)}

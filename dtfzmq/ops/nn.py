@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dtfzmq.base import dtypes, errors
-from dtfzmq.base.shapes import TensorShape
+from dtfzmq.base.shapes import TensorShape, as_shape
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.static import dims
@@ -313,11 +313,14 @@ def dropout(
 
 
 def _noise_shape(x: Tensor, given: Any) -> Any:
-    """`given` with the sizes that are None taken from x, where they are known."""
-    known = dims(x)
-    if not isinstance(given, (list, tuple, TensorShape)) or known is None or len(given) != len(known):
+    """`given` with the sizes that are not known taken from x, where they are."""
+    try:
+        wanted, known = as_shape(given).dims_or_none, dims(x)
+    except (TypeError, ValueError):  # a tensor, or tensors among the sizes
         return given
-    return [own if size is None else size for size, own in zip(list(given), known)]
+    if wanted is None or known is None or len(wanted) != len(known):
+        return given
+    return TensorShape([own if size is None else size for size, own in zip(wanted, known)])
 
 
 def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:

@@ -218,9 +218,15 @@ def test_nest():
         nest.assert_same_structure([1], (1,))
 
 
-def test_zeros_of_a_partly_known_shape_are_refused():
-    with tf.Graph().as_default(), pytest.raises(ValueError, match=r"partially known TensorShape \(\?, 3\)"):
-        tf.zeros(tf.TensorShape([None, 3]))
+@pytest.mark.parametrize("make", [
+    tf.zeros, tf.random_normal, lambda s: tf.reshape([1.0], s), lambda s: tf.broadcast_to([1.0], s),
+    lambda s: tf.scatter_nd(np.zeros((1, 1), np.int64), [[1.0]], s),
+])  # fmt: skip
+def test_a_partly_known_shape_is_refused(make):
+    with tf.Graph().as_default():
+        assert make(tf.TensorShape([1, 1])).shape.as_list() == [1, 1]
+        with pytest.raises(ValueError, match=r"partially known TensorShape \(\?, 3\)"):
+            make(tf.TensorShape([None, 3]))
 
 
 def test_indices_in_arrays_keep_their_64_bits():
@@ -229,3 +235,18 @@ def test_indices_in_arrays_keep_their_64_bits():
         assert made.op.inputs[1].dtype.name == "int64"
         with pytest.raises(errors.InvalidArgumentError):
             evaluate(made)
+
+
+def test_noise_shapes_of_dropout_take_sizes_that_are_not_known_from_the_input():
+    x = np.ones((5, 4), np.float32)
+    for shape in ([None, 1], tf.TensorShape([None, 1]), (tf.Dimension(None), 1), [5, 1], np.array([5, 1])):
+        dropped = evaluate(nn.dropout(x, 0.5, shape, seed=1))
+        assert dropped.shape == (5, 4) and np.ptp(dropped, 1).max() == 0
+    with pytest.raises(ValueError, match="partially known"):
+        nn.dropout(c.placeholder("float32", [None, 4]), 0.5, [None, 1])
+
+
+@pytest.mark.parametrize("k", [[2], [[2]], []])
+def test_the_k_of_top_k_is_a_scalar(k):
+    with pytest.raises(ValueError, match="not compatible"):
+        nn.top_k([1.0, 2.0, 3.0], tf.constant(k, tf.int32))
