@@ -16,7 +16,7 @@ from dtfzmq.cluster.partial import PartialRuns
 from dtfzmq.cluster.peers import Peers
 from dtfzmq.cluster.plans import Signature, StepPlan, Waiter
 from dtfzmq.cluster.session_state import MasterSession, not_found, restarted, unknown_call
-from dtfzmq.cluster.step import Step
+from dtfzmq.cluster.step import CLOSE_S, Step
 from dtfzmq.graph import serial, wellformed
 from dtfzmq.graph.node import Node
 from dtfzmq.wire import messages as m
@@ -26,8 +26,6 @@ _log = logging.getLogger("dtfzmq")
 # A session whose client is lost is kept this long: one that lives loses its link when we do, at most a link's limit
 # later, and its next run waits `connect_limit` to reach us.
 ABANDONED_S = 35.0
-# Closing waits this long for steps that cannot be stopped.
-CLOSE_S = 1.0
 CLOSED = "Step was cancelled by an explicit call to `Session::Close()`."
 
 
@@ -54,7 +52,7 @@ class Master:
     def on_create_session(self, link: Any, message: m.CreateSession, reply: Any) -> None:
         """Open a session. Nobody is contacted: only what a step needs is."""
         if self.stopped:
-            reply.fail(self._gone())
+            reply.fail(self.gone())
             return
         config = {**self.defaults, **message.config}
         if config.get("session_inter_op_thread_pool"):
@@ -79,7 +77,7 @@ class Master:
         def add(nodes: list[Node]) -> None:
             session.extend(nodes)
             if given_up or self.stopped:  # nobody would ever close it
-                reply.fail(self._gone())
+                reply.fail(self.gone())
                 return
             self.sessions[handle] = session
             reply(m.SessionCreated(handle, 0))
@@ -146,8 +144,14 @@ class Master:
         session = self._session(message.handle, link)
         self.close_session(session, errors.CancelledError(None, None, CLOSED), lambda: reply(m.Done()))
 
-    def close_session(self, session: MasterSession, error: errors.OpError, done: Callable[[], None]) -> None:
-        """End a session with `error` for its steps; `done` once they are over or CLOSE_S passed."""
+    def close_session(
+        self,
+        session: MasterSession,
+        error: errors.OpError,
+        done: Callable[[], None],
+        end: Callable[[Step, errors.OpError], None] = Step.fail,
+    ) -> None:
+        """End a session, and its steps by `end(step, error)`; `done` once they are over or CLOSE_S passed."""
         self.sessions.pop(session.handle, None)
         session.closed = True
         if session.abandoned is not None:
@@ -160,16 +164,16 @@ class Master:
                 timer.cancel()
                 done()
 
-        timer = self.loop.call_later(CLOSE_S, finish)
         for cancel in list(session.waiting.values()):
             cancel(error)
         self.partial.close(session, error)
         for step in list(session.steps.values()):
-            step.fail(error)
+            end(step, error)
         farewell = m.DeleteWorkerSession(session.handle)
         for task in session.tasks:
             self.peers.peer(task).tell(farewell)
         session.plans.clear()
+        timer = self.loop.call_later(CLOSE_S, finish)  # after those of the steps themselves
         if session.steps:
             session.on_idle = finish
         else:
@@ -398,11 +402,14 @@ class Master:
         _log.info("session %s is closed: its client was lost %g s ago", session.handle, ABANDONED_S)
         self.close_session(session, errors.CancelledError(None, None, CLOSED), lambda: None)
 
-    def stop(self, done: Callable[[], None]) -> None:
-        """End every session: the server goes. `done` once their steps have answered, or CLOSE_S passed."""
+    def stop(self, done: Callable[[], None], quietly: bool = False) -> None:
+        """End every session, `quietly` those of this process left as they are: the server goes.
+
+        `done` once their steps have answered, or CLOSE_S passed. A step of which all that is left ends well, does so.
+        """
         self.stopped = True
-        error = self._gone()
-        open_ = list(self.sessions.values())
+        error = self.gone()
+        open_ = [session for session in self.sessions.values() if not quietly or session.link is not None]
         left = [len(open_)]
 
         def closed() -> None:
@@ -411,7 +418,7 @@ class Master:
                 done()
 
         for session in open_:
-            self.close_session(session, error, closed)
+            self.close_session(session, error, closed, Step.leave)
         if not open_:
             done()
 
@@ -432,9 +439,10 @@ class Master:
         return session
 
     def _not_found(self, handle: str) -> errors.OpError:
-        return self._gone() if self.stopped else not_found(handle)
+        return self.gone() if self.stopped else not_found(handle)
 
-    def _gone(self) -> errors.OpError:
+    def gone(self) -> errors.OpError:
+        """What those are told who want something of a master that was stopped."""
         return errors.UnavailableError(None, None, f"The server {self.peers.me} was stopped.")
 
     def check_incarnation(self, session: MasterSession, task: str) -> None:

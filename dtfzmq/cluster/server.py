@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import logging
@@ -10,9 +11,9 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from dtfzmq.base import errors, heap, names, threads
+from dtfzmq.base import clock, errors, heap, names, threads
 from dtfzmq.base.loop import Completion, Loop
 from dtfzmq.cluster import blas, hosts, resolvers
 from dtfzmq.cluster.addresses import join_address, split_address
@@ -31,6 +32,8 @@ _log = logging.getLogger("dtfzmq")
 SWITCH_INTERVAL_S = 0.0005
 # A remote shutdown is answered before the server goes.
 _FAREWELL_S = 0.05
+# The end of a process waits for its servers no longer than this.
+_EXIT_S = 2.0
 
 _running: dict[str, Server] = {}
 _running_lock = threading.Lock()
@@ -44,6 +47,22 @@ def _forget() -> None:
 
 
 threads.on_fork_in_child(_forget)
+
+
+def _leave_at_exit() -> None:
+    """At the exit of the interpreter, whose threads have ended but for daemons: servers tell others, and answer them.
+
+    Loops run all of it, and nothing here takes a baton or starts a thread: the process ends whatever they are at.
+    """
+    left = [(server, threading.Event()) for server in set(_running.values())]
+    for server, gone in left:
+        server.leave_quietly(gone.set)
+    until = clock.now() + _EXIT_S
+    for _, gone in left:
+        gone.wait(max(0.0, until - clock.now()))
+
+
+atexit.register(_leave_at_exit)
 
 
 def running_at(address: str) -> Server | None:
@@ -214,7 +233,8 @@ class Server:
     def stop(self) -> None:
         """End it: steps and sessions fail with UnavailableError, the port is free when this returns. Idempotent.
 
-        In a forked child the parent's server stays as it is.
+        Steps that compute, and wait for nothing, have up to 1 s to end well. In a forked child the parent's server
+        stays as it is.
         """
         if self._loop.inherited:
             return
@@ -239,6 +259,27 @@ class Server:
                 self._task.close()
                 self._loop.release()
                 self._stopped.set()
+
+    def leave_quietly(self, gone: Callable[[], None]) -> None:
+        """As `stop`, but without waiting, and threads of this process hear nothing. `gone()` follows, on the baton.
+
+        For the end of the process: daemon threads that are amid a run would report its failure.
+        """
+
+        def close() -> None:
+            self._endpoint.close(f"{self.task} ended", quietly=True)
+            self._stopped.set()
+            gone()
+
+        def begin() -> None:
+            if self._ended:
+                gone()
+                return
+            self._ended = True
+            self._task.fall_silent()
+            self._task.stop(close, quietly=True)
+
+        self._loop.call_soon(begin)
 
     def __del__(self) -> None:
         if getattr(self, "_ended", True) or not hasattr(self, "_names"):

@@ -16,6 +16,8 @@ _log = logging.getLogger("dtfzmq")
 # After the first error the client's answer waits this long for the parts that still run, so that what it does next
 # meets no remains of this step; a part that cannot be stopped, or is out of reach, is not waited for longer.
 GRACE_S = 0.25
+# Closing a session, or stopping its master, waits this long for steps that cannot be stopped.
+CLOSE_S = 1.0
 # So a client waits longer than the limit it gave for what its master, which is told the same limit later, has to say of
 # it: for all of the above and a round trip on a busy machine. Only a master that is silent itself is then blamed.
 ACCOUNT_WITHIN_S = GRACE_S + 0.5
@@ -32,6 +34,7 @@ class Step:
         "_expiry",
         "_fetched",
         "_grace",
+        "_leaving",
         "_loop",
         "_over",
         "_owner",
@@ -75,6 +78,7 @@ class Step:
         self._traces: list[dict[str, Any]] = []
         self._expiry: Timer | None = None
         self._grace: Timer | None = None
+        self._leaving: errors.OpError | None = None
 
     def start(self, session: str, feeds: list[Any], timeout: float, trace: int) -> None:
         """Send RunGraph to all parts, the own worker's last: it may run at once. No feeds: those of a partial run."""
@@ -119,6 +123,8 @@ class Step:
             if self.error.derived and not error.derived:
                 self.error = self._prefixed(error)
             return
+        if self._leaving is not None and error.derived:
+            error = self._leaving
         self.error = self._prefixed(error)
         self._stop(error)
 
@@ -134,6 +140,16 @@ class Step:
         if self.error is None or self.error.derived:
             self.error = error
         self._stop(error)
+
+    def leave(self, error: errors.OpError) -> None:
+        """The task of its master is stopped: end with `error`, unless all that is left of it still ends well.
+
+        Parts elsewhere are cancelled, in vain if they have answered; the own worker winds its part up by itself.
+        """
+        if self._over is not None and self._grace is None:
+            self._leaving = error
+            self._grace = self._loop.call_later(CLOSE_S, self._give_up)
+            self._cancel(error, own=False)
 
     def abandoned(self) -> None:
         """The client cancelled the run, or is gone."""
@@ -151,12 +167,16 @@ class Step:
         if self._grace is not None:
             return
         self._grace = self._loop.call_later(GRACE_S, self._give_up)
+        self._cancel(error, own=True)
+
+    def _cancel(self, error: errors.OpError, own: bool) -> None:
+        """Tell parts that have not answered; `own`: that of the own worker, too."""
         told = errors.to_wire(error)
         told["derived"] = True
         told["traceback"] = ""
         message = m.CancelStep(self.id, told)
         for i, part in enumerate(self.parts):
-            if not self._answers[i]:
+            if not self._answers[i] and (own or not part.local):
                 part.peer.tell(message)
 
     def lost(self, task: str, error: errors.OpError) -> None:
@@ -180,6 +200,8 @@ class Step:
         )
 
     def _give_up(self) -> None:
+        if self.error is None:
+            self.error = self._leaving
         self._end()
 
     def _end(self) -> None:

@@ -14,12 +14,17 @@ from dtfzmq.base.loop import Loop
 from dtfzmq.cluster.config import ConfigProto
 from dtfzmq.cluster.master import Master
 from dtfzmq.cluster.peers import LocalPeer, Peers
-from dtfzmq.cluster.service import Service
+from dtfzmq.cluster.service import Service, Silent
+from dtfzmq.cluster.step import CLOSE_S
 from dtfzmq.cluster.worker import Worker
 from dtfzmq.runtime.device import make_devices
 from dtfzmq.runtime.rendezvous import Rendezvous
 from dtfzmq.wire import messages as m
 from dtfzmq.wire.settings import LinkSettings
+
+# A task that stops looks so often whether it may, and waits so long until others have its last answers.
+_LOOK_S = 0.002
+_FLUSH_S = 0.5
 
 REQUESTS = (
     m.CreateSession,
@@ -83,7 +88,7 @@ class Task:
         defaults.pop("device_count", None)
         self.master = Master(loop, self._runner, self.peers, rng, defaults)
         self.worker.report = self.master.step_failed
-        self.service = Service(REQUESTS, self.master, self.worker, self)
+        self.service: Service = Service(REQUESTS, self.master, self.worker, self)
         #: Called when a remote shutdown was granted.
         self.shutdown_granted: Callable[[], None] = lambda: None
         self._started = loop.now()
@@ -173,10 +178,34 @@ class Task:
         reply(m.Done())
         self.shutdown_granted()
 
-    def stop(self, done: Callable[[], None] = lambda: None) -> None:
-        """End every session and step; `done` once those who wait for them know, or a second has passed."""
-        self.master.stop(done)
-        self.worker.stop()
+    def fall_silent(self) -> None:
+        """The process ends: see Silent."""
+        self.service = Silent(self.service, self.master.gone())
+
+    def stop(self, done: Callable[[], None] = lambda: None, quietly: bool = False) -> None:
+        """End every session and step; `done` once those who wait for them know how they ended, or soon.
+
+        What waits is cancelled; what computes may end well within CLOSE_S. `quietly`: those of this process are left
+        as they are, so that they hear nothing.
+        """
+        closing: list[bool] = []
+        self.master.stop(lambda: closing.append(True), quietly)
+        kept = {step.id for session in self.master.sessions.values() for step in session.steps.values()}
+        self.worker.stop(kept)
+
+        def flush() -> None:
+            until = self.loop.now() + _FLUSH_S
+            self._when(lambda: self._endpoint is None or not self._endpoint.owes, until, done)
+
+        until = self.loop.now() + CLOSE_S
+        self._when(lambda: bool(closing) and not self.worker.still_busy(kept), until, flush)
+
+    def _when(self, true: Callable[[], bool], until: float, then: Callable[[], None]) -> None:
+        """Call `then` once `true()` holds, which is looked at now and then, or at `until`."""
+        if true() or self.loop.now() >= until:
+            then()
+        else:
+            self.loop.call_later(_LOOK_S, self._when, true, until, then)
 
     def close(self) -> None:
         """Give threads back. Not on the baton."""

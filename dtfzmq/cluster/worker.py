@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 from dtfzmq.base import errors
@@ -65,6 +65,7 @@ class Worker:
         # What was last said of holding steps that have not come: their feeds may come by a slower lane.
         self._holds: collections.OrderedDict[int, bool] = collections.OrderedDict()
         self._handles = 0
+        self._stopped: errors.OpError | None = None
         self.parts_run = 0
 
     def device_list(self) -> list[tuple[str, str, int, int]]:
@@ -79,6 +80,8 @@ class Worker:
 
     def on_register_graph(self, link: Any, message: m.RegisterGraph, reply: Any) -> None:
         """Compile a part; its kernels are made now. The session is made too if the master says that it may be new."""
+        if self._stopped is not None:
+            raise self._stopped
         session = self.sessions.get(message.session)
         if session is None:
             if not message.session:
@@ -259,14 +262,22 @@ class Worker:
             self.rendezvous.peer_lost(link.peer.name, error)
             self.resources.lost(link.peer.name, error.message)
 
-    def stop(self) -> None:
-        """End every step and session: the server goes."""
-        error = errors.UnavailableError(None, None, f"The server {self.task} was stopped.")
+    def stop(self, kept: Container[int] = ()) -> None:
+        """End every session, and every step but those `kept` that waits; one that computes may end well yet.
+
+        The server goes.
+        """
+        error = self._stopped = errors.UnavailableError(None, None, f"The server {self.task} was stopped.")
         for step in list(self.steps.values()):
-            step.cancel(error)
+            if step.id not in kept:
+                step.wind_up(error)
         for session in self.sessions.values():
             session.close()
         self.sessions.clear()
+
+    def still_busy(self, kept: Container[int]) -> bool:
+        """Whether steps but those `kept` still compute after `stop`."""
+        return any(step not in kept for step in self.steps)
 
     def statistics(self) -> dict[str, Any]:
         """Sessions, parts, steps and resources, as plain data."""
@@ -288,6 +299,8 @@ class Worker:
         return session
 
     def _no_session(self, handle: str) -> errors.OpError:
+        if self._stopped is not None:
+            return self._stopped
         return errors.AbortedError(
             None, None, f'Session handle is not found: {handle}. Possibly this worker ("{self.task}") just restarted.'
         )

@@ -128,6 +128,16 @@ class WorkerStep:
             self._error = error
             self._end()
 
+    def wind_up(self, error: errors.OpError) -> None:
+        """End it with `error` if anything in it waits, or ever does; what computes ends as it will."""
+        self._context.wind_up(error)
+        exchange = self._worker.rendezvous.find(self.id)
+        if exchange is not None:
+            exchange.others_gone(self._worker.task, error)
+        if self._unfinished == 0 and self._reply is not None:
+            self._error = error
+            self._end()
+
     def hold(self, held: bool) -> None:
         """Whether anything is taken for it from what outlives steps."""
         self._context.hold(held)

@@ -22,6 +22,7 @@ OnFail = Callable[[errors.OpError], None]
 # What anything parked is counted as, with its place in the tables, beside its bytes and those of its key.
 _PARKED_BYTES = 512
 _HEX = re.compile(r"[0-9a-fA-F]{1,16}\Z")
+_OTHERS = ""
 _FRAME = re.compile(r"\d+:\d+\Z")
 
 
@@ -99,7 +100,7 @@ class RendezvousStatistics:
 class Exchange:
     """The tensors of one open step. Baton only. Each value is delivered once; several of one key queue up."""
 
-    __slots__ = ("_coming", "_gone", "_on_fail", "_rendezvous", "_values", "_waiting", "error", "step")
+    __slots__ = ("_coming", "_gone", "_home", "_on_fail", "_rendezvous", "_values", "_waiting", "error", "step")
 
     def __init__(self, rendezvous: Rendezvous, step: int, on_fail: OnFail | None) -> None:
         self._rendezvous = rendezvous
@@ -108,6 +109,8 @@ class Exchange:
         self._waiting: dict[str, collections.deque[Deliver]] = {}
         self._coming: dict[Offered, None] = {}
         self._gone: dict[str, errors.OpError] = {}
+        # The task that `_OTHERS` are not.
+        self._home = ""
         self.step = step
         #: Why the step cannot go on; the first reason stays.
         self.error: errors.OpError | None = None
@@ -142,7 +145,7 @@ class Exchange:
             deliver(value, None)
             return
         if self._gone:
-            error = self._gone.get(_source_task(key))
+            error = self._why_gone(_source_task(key))
             if error is not None:
                 self.abort(error)
                 deliver(None, error)
@@ -171,6 +174,17 @@ class Exchange:
         self._gone[task] = error
         if any(_source_task(key) == task for key in self._waiting):
             self.abort(error)
+
+    def others_gone(self, task: str, error: errors.OpError) -> None:
+        """As `peer_lost`, for all tasks but this one, which is `task`."""
+        self._home = task
+        self._gone[_OTHERS] = error
+        if any(_source_task(key) != task for key in self._waiting):
+            self.abort(error)
+
+    def _why_gone(self, task: str) -> errors.OpError | None:
+        error = self._gone.get(task)
+        return self._gone.get(_OTHERS) if error is None and task != self._home else error
 
     def abort(self, error: errors.OpError) -> None:
         """The step cannot go on: who waits gets `error`, values are dropped, later calls get it at once."""

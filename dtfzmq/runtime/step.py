@@ -58,6 +58,8 @@ class StepContext:
         # The task that is the step's master; "" if nobody asks.
         self.member = ""
         self.error: errors.OpError | None = None
+        # Why nothing may wait any more, where what does not wait may go on.
+        self._ending: errors.OpError | None = None
         #: While true, nothing is taken for it from what outlives steps: its client is out of reach, and may be gone.
         self.held = False
         self._lock = threading.Lock()
@@ -72,6 +74,8 @@ class StepContext:
         """
         with self._lock:
             first = self.error is None
+            if error.derived and self._ending is not None:
+                error = self._ending
             if first or (self.error is not None and self.error.derived and not error.derived):
                 self.error = error
             watchers = list(self._watchers.values()) if first else []
@@ -79,6 +83,18 @@ class StepContext:
             self._holders.clear()
         if first and self.exchange is not None:
             self.loop.call_soon(self.exchange.abort, error)
+        for fn in watchers:
+            fn()
+
+    def wind_up(self, error: errors.OpError) -> None:
+        """End the step with `error` if a kernel of it blocks, now or later, else let it end as it will."""
+        with self._lock:
+            if self.error is not None or self._ending is not None:
+                return
+            self._ending = error
+            watchers = list(self._watchers.values())
+            self._watchers.clear()
+            self._holders.clear()
         for fn in watchers:
             fn()
 
@@ -91,14 +107,14 @@ class StepContext:
             fn()
 
     def on_cancel(self, fn: Callable[[], None], on_hold: Callable[[], None] | None = None) -> int:
-        """Call `fn` once when the step is cancelled, at once if it is, and `on_hold` whenever `held` was set.
+        """Call `fn` once when the step is cancelled or winds up, at once if it does, and `on_hold` when `held` was set.
 
         Any thread. Returns a token for `off_cancel`.
         """
         with self._lock:
             self._tokens += 1
             token = self._tokens
-            if self.error is None:
+            if self.error is None and self._ending is None:
                 self._watchers[token] = fn
                 if on_hold is not None:
                     self._holders[token] = on_hold

@@ -191,10 +191,16 @@ class Endpoint:
         for link in self._pushed.pop(step, ()):
             link.forget(step)
 
-    def close(self, reason: str = "it was shut down") -> None:
+    @property
+    def owes(self) -> bool:
+        """Whether a peer that can be reached may not have an answer of ours."""
+        return any(link.owes for link in self._all)
+
+    def close(self, reason: str = "it was shut down", quietly: bool = False) -> None:
         """Tell all peers `reason`, end all links, give the address back.
 
-        Calls that wait fail: with UnavailableError at a task, with CancelledError at a client.
+        Calls that wait fail: with UnavailableError at a task, with CancelledError at a client. `quietly`: nobody here
+        is told anything.
         """
         if self.closed:
             return
@@ -204,7 +210,7 @@ class Endpoint:
         # What the end of one makes others say, in words of ours, must go by none: peers know why from our farewell.
         for link in links:
             link.leave(kind(None, None, f"{link.route()} was closed: {reason}."), reason)
-        for link in links:
+        for link in () if quietly else links:
             link.settle()
         for channel in list(self.channels):
             channel.close()

@@ -108,6 +108,19 @@ class Link(Carrier):
         if self.state != UP and self.error is None:
             self._diallers[CONTROL].hurry()
 
+    @property
+    def owes(self) -> bool:
+        """True if it is up and the peer may not have all that it was answered."""
+        if self.state != UP:
+            return False
+        lent = self.sharing.lent.values() if self.sharing is not None else ()
+        return (
+            not self.outbox.idle()
+            or any(item.kind in (frames.REPLY, frames.FAILURE) for item in self.outbox.flying)
+            or any(item.step < 0 for item in self.sending.all.values())
+            or any(each.item.step < 0 for each in lent)
+        )
+
     def dial_addresses(self) -> Sequence[str]:
         """Addresses to try: those we were given, else the one that the peer told."""
         if self.addresses:

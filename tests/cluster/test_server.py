@@ -16,6 +16,7 @@ import pytest
 
 import dtfzmq as tf
 from tests.kit.cluster import Cluster
+from tests.kit.waiting import wait_for
 
 
 @pytest.fixture
@@ -299,6 +300,32 @@ def test_sessions_end_with_their_server(busy):
             assert isinstance(seen[0], tf.errors.UnavailableError), seen
             sess.close()
     go_on.set()
+
+
+def test_a_run_that_computes_while_its_server_is_stopped_ends_well():
+    began, go_on = threading.Event(), threading.Event()
+
+    def kernel(x):
+        began.set()
+        assert go_on.wait(30)
+        return x + 1
+
+    server = tf.train.Server.create_local_server()
+    with tf.Graph().as_default(), tf.Session(server.target) as sess:
+        fetch = tf.py_func(kernel, [tf.constant(1.0)], tf.float32)
+        seen: list[float] = []
+        client = threading.Thread(target=lambda: seen.append(sess.run(fetch)))
+        client.start()
+        assert began.wait(10)
+        stopper = threading.Thread(target=server.stop)
+        stopper.start()
+        wait_for(lambda: server.ended, 10, "the stop")
+        with server.loop.held():
+            assert not seen
+        go_on.set()
+        client.join(10)
+        stopper.join(10)
+        assert seen == [2]
 
 
 def test_a_forked_child_is_told_and_may_start_anew():

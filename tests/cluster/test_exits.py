@@ -1,0 +1,118 @@
+"""A process that ends without stopping its server: others hear how its parts ended, its own threads nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dtfzmq as tf
+from tests.kit.cluster import Cluster, Task
+
+Script = Callable[[str], Task]
+
+BEGIN = """
+import atexit, sys, threading, time
+atexit.register(time.sleep, 0.2)  # after those of dtfzmq, since it is registered before
+import dtfzmq as tf
+from dtfzmq.runtime.queues import FIFOQueue
+
+server = tf.train.Server({"ps": [sys.argv[1]]}, "ps", 0)
+began = threading.Event()
+"""
+
+LATE = """
+whole = FIFOQueue.enqueue
+
+def late(queue, *args):
+    began.set()
+    threading.main_thread().join()
+    time.sleep(0.2)  # as one that computes
+    whole(queue, *args)
+
+FIFOQueue.enqueue = late
+print("ready", flush=True)
+began.wait()
+"""
+
+DAEMONS = """
+session = tf.Session(server.target)
+dequeue = tf.FIFOQueue(1, tf.int32).dequeue()
+counts = [0, 0]
+number = tf.random_uniform([])
+
+def block():
+    session.run(dequeue)
+
+def count(i):
+    while True:
+        session.run(number)
+        counts[i] += 1
+
+for work in (block, lambda: count(0), lambda: count(1)):
+    threading.Thread(target=work, daemon=True).start()
+while min(counts) < 100 or not server.core.worker.steps:
+    pass
+"""
+
+STUCK = """
+def kernel(x):
+    began.set()
+    threading.Event().wait()
+
+session = tf.Session(server.target)
+stuck = tf.py_func(kernel, [1.0], tf.float32)
+threading.Thread(target=session.run, args=(stuck,), daemon=True).start()
+began.wait()
+"""
+
+LATER = """
+session = tf.Session(server.target)
+session.run(tf.constant(1))
+{how}
+"""
+
+
+@pytest.fixture
+def cluster(processes: Any) -> Cluster:
+    made: Cluster = processes({"ps": 1})
+    return made
+
+
+@pytest.fixture
+def script(cluster: Cluster, tmp_path: Path) -> Script:
+    def start(text: str) -> Task:
+        path = tmp_path / "ends.py"
+        path.write_text(BEGIN + text)
+        return cluster.script(path, cluster.address("ps"))
+
+    return start
+
+
+def test_a_part_that_computes_answers_before_its_process_ends(cluster: Cluster, script: Script) -> None:
+    task = script(LATE)
+    task.wait_printed("ready")
+    with tf.Graph().as_default(), tf.Session(f"zmq://{cluster.address('ps')}") as session:
+        session.run(tf.FIFOQueue(1, tf.int32).enqueue(1))
+        assert task.wait() == 0, task.output()
+
+
+@pytest.mark.parametrize("text", [DAEMONS, STUCK], ids=["run", "are stuck"])
+def test_daemon_threads_that_run_steps_hold_up_no_end_and_say_nothing(script: Script, text: str) -> None:
+    task = script(text)
+    assert task.wait() == 0, task.output()
+    assert task.output() == ""
+
+
+@pytest.mark.parametrize("how", ["atexit.register(session.close)", "atexit.register(server.stop)", ""])
+@pytest.mark.parametrize("early", [True, False])
+def test_what_a_process_ends_itself_when_it_ends_is_ended(script: Script, how: str, early: bool) -> None:
+    text = LATER.format(how=how)
+    if early:  # handlers run in the opposite order
+        text += "\nfrom dtfzmq.cluster import server as module\n"
+        text += "atexit.unregister(module._leave_at_exit)\natexit.register(module._leave_at_exit)\n"
+    task = script(text)
+    assert task.wait() == 0, task.output()
+    assert task.output() == ""
