@@ -243,8 +243,7 @@ class Planning:
         def incarnation(device: str) -> int:
             return incarnations[names.task_of(device)]
 
-        def again() -> None:
-            self._meet(pruned, tasks)
+        again = self.start  # from the graph: what was pruned is used up once it was optimized
 
         def work() -> list[tuple[Part, Any, list[Any]]]:
             with collecting.paused(len(pruned.nodes)):
