@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ast
+import enum
 import inspect
 import sys
 import types
@@ -80,6 +81,8 @@ def signature(value: Any) -> str:
         parts = [a.name for a in definition.signature.inputs]
         parts += [a.name if a.required else f"{a.name}={_default(a.default)}" for a in definition.signature.attrs]
         return ", ".join([*parts, "name=None"])
+    if isinstance(value, enum.EnumMeta):  # how one is called differs from Python to Python
+        return "value"
     out = []
     for p in inspect.signature(value).parameters.values():
         stars = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
