@@ -123,8 +123,8 @@ class Step:
             if self.error.derived and not error.derived:
                 self.error = self._prefixed(error)
             return
-        if self._leaving is not None and error.derived:
-            error = self._leaving
+        if self._leaving is not None and (error.derived or not part.local):
+            error = self._leaving  # parts elsewhere were cancelled, and their session is gone
         self.error = self._prefixed(error)
         self._stop(error)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dtfzmq as tf
@@ -196,6 +197,26 @@ def test_a_step_whose_master_goes_ends_as_what_is_left_of_it(cluster: SimCluster
         (error,) = answers
         assert isinstance(error, errors.UnavailableError) and f"{PS} was stopped" in error.message
     assert cluster.servers[PS].endpoint.closed
+
+
+def test_a_part_that_begins_after_its_master_was_stopped_says_nothing_of_a_session_that_is_gone() -> None:
+    cluster = SimCluster(7, {"ps": 1, "worker": 1})
+    graph = tf.Graph()
+    with graph.as_default(), tf.device(CHIEF):
+        fed = tf.placeholder(tf.float32, [2000])
+        fetch = tf.reduce_sum(fed)
+    session = connect(cluster, PS, graph)
+    answers: list[Any] = []
+    feeds = {fed.name: np.ones(2000, np.float32)}
+    for _ in range(2):
+        session.run([fetch], lambda values, error: answers.append(values if error is None else error), feeds=feeds)
+        cluster.loop.run(0.5)
+        cluster.net.slow(CHIEF, 200.0)  # the second time its part waits for what is fed
+    assert answers == [[2000.0]]
+    cluster.servers[PS].stop()
+    cluster.loop.run(2.0)
+    error = answers[1]
+    assert isinstance(error, errors.UnavailableError) and f"{PS} was stopped" in error.message
 
 
 @masters
