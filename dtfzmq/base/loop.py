@@ -27,8 +27,8 @@ _log = logging.getLogger("dtfzmq")
 # A pure client's I/O thread leaves the sockets alone for this long after a caller, since the next caller takes the
 # baton for nothing if nobody polls, and for two switches of thread if somebody does.
 CLIENT_GRACE_S = 0.005
-# No single wait is longer, whatever the limit: the system takes no number of seconds beyond bounds of its own.
-_LONGEST_WAIT_S = 3600.0
+# No single wait of a caller is longer: Ctrl-C that comes just before a system call does not end it.
+_CALLERS_WAIT_S = 0.5
 
 
 class Timer:
@@ -261,8 +261,8 @@ class Loop:
     def _turns(self, completion: Completion, deadline: float | None) -> None:
         """Run and poll as the holder until `completion` is done, has work, or somebody else wants the baton."""
         while not completion.done and completion.work is None and not self._wanting and not self._struck:
-            left = None if deadline is None else deadline - clock.now()
-            if left is not None and left <= 0:
+            left = _CALLERS_WAIT_S if deadline is None else min(_CALLERS_WAIT_S, deadline - clock.now())
+            if left <= 0:
                 break
             self._turn(left, completion)
 
@@ -275,7 +275,7 @@ class Loop:
         self._followers += 1
         self._resume.set()
         try:
-            event.wait(None if deadline is None else min(_LONGEST_WAIT_S, max(0.0, deadline - clock.now())))
+            event.wait(_CALLERS_WAIT_S if deadline is None else min(_CALLERS_WAIT_S, max(0.0, deadline - clock.now())))
         finally:
             self._followers -= 1
             completion._event = None
@@ -390,7 +390,7 @@ class Loop:
         elif timers:
             due = max(0.0, timers[0][0] - clock.now())
             limit = due if limit is None else min(limit, due)
-        self.poller.poll(None if limit is None else min(limit, _LONGEST_WAIT_S))
+        self.poller.poll(None if limit is None else min(limit, 3600.0))  # the system's numbers have bounds
 
     def _serve(self) -> None:
         """The I/O thread: hold the baton while no caller wants it."""

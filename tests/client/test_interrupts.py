@@ -51,6 +51,38 @@ def test_ctrl_c_does_not_wait_for_a_long_kernel(before: int) -> None:
         assert ended.wait(60)
 
 
+def test_ctrl_c_that_comes_just_before_a_wait_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The handler runs, and what it does to end the wait comes too early for that."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        take = tf.FIFOQueue(1, tf.float32, [[]]).dequeue()
+        with pytest.raises(tf.errors.DeadlineExceededError):
+            session.run(take, options=tf.RunOptions(timeout_in_ms=1))
+        loop = session._loop
+        main = threading.get_ident()
+        poll, longest = loop.poller.poll, []
+
+        def noted(timeout: float | None) -> None:
+            if threading.get_ident() == main:
+                longest.append(3600.0 if timeout is None else timeout)
+            poll(timeout)
+
+        monkeypatch.setattr(loop.poller, "poll", noted)
+
+        def strike() -> None:
+            wait_for(lambda: loop._holder == main)
+            monkeypatch.setattr(loop.poller, "wake", lambda: None)
+            os.kill(os.getpid(), signal.SIGINT)
+            wait_for(lambda: loop._struck)
+            monkeypatch.undo()
+
+        striking = threading.Thread(target=strike)
+        striking.start()
+        with pytest.raises(KeyboardInterrupt):
+            session.run(take)
+        striking.join()
+        assert max(longest) <= 0.5, "nothing else may be there to end a wait"
+
+
 @pytest.mark.parametrize("remote", [False, True], ids=["private", "server"])
 def test_a_handler_that_runs_a_session_amid_a_run_is_told(remote: bool) -> None:
     server = tf.train.Server.create_local_server() if remote else None
