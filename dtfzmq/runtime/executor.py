@@ -22,13 +22,11 @@ from dtfzmq.runtime.async_done import AsyncDone
 from dtfzmq.runtime.cells import Busy, thread_state
 from dtfzmq.runtime.feeds import Feeds
 from dtfzmq.runtime.flow import End, Frame, derived
+from dtfzmq.runtime.pace import LIMIT_S, Pace
 from dtfzmq.runtime.plan import Plan, interpret, interpret_traced
 from dtfzmq.runtime.step import StepContext
 from dtfzmq.runtime.values import as_feed, lean
 
-# A run that turns out longer is moved off the baton between two segments. One of a plan that is known to compute for
-# longer at once does not begin there.
-LIMIT_S = 2e-3
 # On the runner, what was sent leaves after this long even if the run goes on.
 FLUSH_S = 200e-6
 
@@ -78,17 +76,16 @@ class Run:
         self._flushed_s = 0.0
         # When this run is to leave the baton, if it is there.
         self._until = 0.0
-        # Of the stretches that it computed without waiting: all together, the longest, how many.
-        self._busy_s = 0.0
-        self._most_s = 0.0
-        self._stretches = 0
-        self._longest_s = 0.0
+        self._pace = Pace(plan)
         self._brief = plan.brief
 
     def start(self) -> None:
         """Begin; `done` may come before this returns."""
         feeds = self.feeds
         args = [] if isinstance(feeds, Feeds) else [as_feed(value) for value in feeds]
+        for value in args:
+            self._pace.weigh(value)
+        self._brief &= not self._pace.large
         if self.plan.copy_in is not None:
             args = list(map(self.plan.copy_in, args))
         self.open(self.plan, args, 0, 0, self._ended)
@@ -193,7 +190,7 @@ class Run:
 
     def _go_on(self) -> None:
         """Execute what is ready, here or on the runner. On the baton, by whoever set the run active."""
-        if not self.plan.short:
+        if self._pace.large or not self.plan.short:
             self._flush()
             if self._anything_to_compute():
                 self._leave_baton()
@@ -211,7 +208,7 @@ class Run:
             self._leave_baton()
 
     def _leave_baton(self) -> None:
-        caller = self.ctx.caller if self._brief else None
+        caller = self.ctx.caller if self._brief and not self._pace.large else None
         (caller or self.ctx.runner).submit(self._run_off_baton)
 
     def _anything_to_compute(self) -> bool:
@@ -255,7 +252,6 @@ class Run:
         """Execute what is ready, and take the time. True: the rest of it goes on off the baton."""
         on_baton = self._on_baton
         began = 0.0 if on_baton else clock.perf()
-        # Wall time counts others' turns at the interpreter, too: it would show a short plan as long.
         started = clock.cpu()
         floats = denormals.flush()
         try:
@@ -270,12 +266,7 @@ class Run:
                         raise  # Ctrl-C amid a kernel: whoever lent this thread has the run go on, to its end, elsewhere
         finally:
             denormals.restore(floats)
-            took = clock.cpu() - started
-            self._busy_s += took
-            self._most_s = max(self._most_s, took)
-            self._stretches += 1
-            if not on_baton:
-                self._longest_s = max(self._longest_s, clock.perf() - began)
+            self._pace.stretch(began, started, on_baton)
 
     def _drain(self, limit: float | None) -> bool:
         """Execute all that is ready, at most until `limit`; True if that came first."""
@@ -285,6 +276,8 @@ class Run:
                 frame, segment, chunk, at = self._cursor
                 self._cursor = None
                 self._execute(frame, segment, chunk, at)
+            if self._pace.large and limit is not None and work:
+                return True
             while work:
                 frame, segment = work.popleft()
                 self._execute(frame, segment, 0, 0)
@@ -337,8 +330,10 @@ class Run:
                 for slot, part in zip(where, value):
                     if slot >= 0:
                         frame.slots[slot] = part
+                        self._pace.weigh(part)
         elif where >= 0:
             frame.slots[where] = value
+            self._pace.weigh(value)
         self._wake(frame, plan.dependents[number])
         frame.left -= 1
         if frame.left == 0:
@@ -397,8 +392,7 @@ class Run:
             root = self.ctx.error
             done(None, root if self.error.derived and root is not None and not root.derived else self.error)
             return
-        busy = self._busy_s / (self._stretches or 1)
-        self.plan.observe(max(busy, self._most_s * (code.SHORT_S / LIMIT_S)), self._longest_s)
+        self._pace.teach()
         results, self.results = self.results, []
         done(results, None)
 

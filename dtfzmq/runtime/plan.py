@@ -45,6 +45,12 @@ FETCH = 13  # slots[a] is fetch b, of a partial run
 SHORT_S = 300e-6
 # A plan that keeps a thread for longer does not run on its caller's, where Ctrl-C would have to wait for its kernels.
 BRIEF_S = 0.2
+# A plan that computed on the baton for longer without waiting, though it was short before, is not believed again: what
+# makes it long cannot be told from its inputs.
+SURPRISE_S = 20e-3
+# Inputs are large if one has more than so many bytes, or is a larger number (of what is computed, perhaps), and so many
+# times as many as those a plan is known by.
+FEW_BYTES, FEW_COUNT, TIMES = 64 * 1024, 1024, 4
 # Of one that may take long so many kernels run between two looks at whether its step was cancelled.
 FEW = 4
 
@@ -72,12 +78,15 @@ class Plan:
         "fetches",
         "followers",
         "holds",
+        "known_bytes",
+        "known_count",
         "longest_s",
         "meets",
         "outputs",
         "partial",
         "ready",
         "receives",
+        "surprises",
         "sync",
         "task",
         "template",
@@ -122,12 +131,25 @@ class Plan:
         self.busy_s = -1.0
         # The longest stretch that recent runs kept a thread for, in seconds; negative: never ran.
         self.longest_s = -1.0
+        # A run with an input of more bytes, or a larger number, tells nothing of the others, nor they of it.
+        self.known_bytes = FEW_BYTES
+        self.known_count = FEW_COUNT
+        self.surprises = False
 
-    def observe(self, seconds: float, longest: float) -> None:
-        """Take in how long a run computed before it waited again, and its longest stretch off the baton.
+    def observe(
+        self, seconds: float, longest: float, on_baton: float = 0.0, nbytes: int = 0, count: int = 0
+    ) -> None:
+        """Take in how long a run computed before it waited again, its longest stretches off the baton and on it.
 
         One run that was held up does not make a short plan long, but one long stretch makes the next ones expected.
+        nbytes: of its largest input; count: the largest whole number among them. A short plan that is long for large
+        inputs stays a short one for others.
         """
+        self.surprises |= on_baton > SURPRISE_S
+        if (nbytes > self.known_bytes or count > self.known_count) and seconds >= SHORT_S and self.short:
+            return
+        self.known_bytes = max(self.known_bytes, TIMES * nbytes)
+        self.known_count = max(self.known_count, TIMES * count)
         self.longest_s = max(longest, 0.75 * self.longest_s)
         known = self.busy_s
         self.busy_s = seconds if known < 0 else known + 0.25 * (min(seconds, 3 * SHORT_S) - known)
@@ -135,12 +157,12 @@ class Plan:
     @property
     def short(self) -> bool:
         """True if it may run on the baton."""
-        return not self.holds and 0 <= self.busy_s < SHORT_S
+        return 0 <= self.busy_s < SHORT_S and not (self.holds or self.surprises)
 
     @property
     def brief(self) -> bool:
         """True if it may run on a thread on which Ctrl-C waits for its kernels."""
-        return 0 <= self.longest_s < BRIEF_S
+        return 0 <= self.longest_s < BRIEF_S and not self.surprises
 
     def small_chunks(self, segment: int) -> list[list[Instruction]]:
         """A segment's instructions, a few at a time: between them it is seen that the step was cancelled."""

@@ -16,8 +16,9 @@ from dtfzmq.base import clock, dtypes
 from dtfzmq.base.loop import Completion, Loop
 from dtfzmq.base.threads import Pool
 from dtfzmq.runtime.compile import compile_nodes
-from dtfzmq.runtime.executor import LIMIT_S, Run
-from dtfzmq.runtime.plan import BRIEF_S, SHORT_S, Plan
+from dtfzmq.runtime.executor import Run
+from dtfzmq.runtime.pace import LIMIT_S
+from dtfzmq.runtime.plan import BRIEF_S, FEW_BYTES, FEW_COUNT, SHORT_S, SURPRISE_S, TIMES, Plan
 from dtfzmq.runtime.step import StepContext
 from tests.runtime.programs import Builder, Program, stripped
 from tests.runtime.running import CALLS, TASK, compiled, declare, env
@@ -128,6 +129,57 @@ def test_a_plan_that_is_long_but_waits_often_runs_inline(real: Real, monkeypatch
         CALLS.clear()
         real(plan, [np.float64(1)])
     assert threading.get_ident() not in CALLS
+
+
+@pytest.mark.parametrize("arrives", [False, True], ids=["fed", "arrives"])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (np.zeros(FEW_BYTES, np.uint8), np.zeros(FEW_BYTES * TIMES + 1, np.uint8)),
+        (np.int32(FEW_COUNT), np.int32(FEW_COUNT * TIMES + 1)),
+        (np.array([-1, FEW_COUNT]), np.array([FEW_COUNT * TIMES + 1, 0])),
+    ],
+    ids=["bytes", "number", "shape"],
+)
+def test_large_inputs_of_a_short_plan_run_elsewhere(
+    real: Real, monkeypatch: pytest.MonkeyPatch, sizes: tuple[Any, Any], arrives: bool
+) -> None:
+    spending = Clock(monkeypatch, 0.0)
+    b = Builder()
+    x = b.arg()
+    plan = compiled(b, b.add("TestSpend", [b.add("TestLater", [x]) if arrives else x]))
+    me, (small, large) = threading.get_ident(), sizes
+    real(plan, [small])
+    for each, value, inline in (
+        (0.0, small, True), (1.0, large, False), (1.0, large, False), (0.0, small, True),
+        (0.0, large, False), (0.0, large, True),
+    ):  # fmt: skip
+        spending.each = each
+        CALLS.clear()
+        ctx = StepContext(1, real.loop, real.pool)
+        ctx.caller = here = Here(real.pool)
+        real(plan, [value], ctx)
+        assert ([me] == CALLS) is inline and not here.asked, "what is large for it is not known of it"
+
+
+def test_a_plan_that_was_long_on_the_baton_does_not_run_there_again(
+    real: Real, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its inputs do not tell."""
+    spending = Clock(monkeypatch, 0.0)
+    b = Builder()
+    plan = compiled(b, b.add("TestSpend", [b.arg()]))
+    real(plan, [np.float64(1)])
+    for each, inline in ((0.0, True), (SURPRISE_S / 2, True), (0.0, True), (SURPRISE_S * 2, True)):
+        spending.once = each
+        CALLS.clear()
+        real(plan, [np.float64(1)])
+        assert ([threading.get_ident()] == CALLS) is inline
+    for _ in range(50):
+        CALLS.clear()
+        real(plan, [np.float64(1)])
+        assert threading.get_ident() not in CALLS
+    assert not plan.brief
 
 
 def test_what_is_answered_at_once_keeps_the_baton_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
