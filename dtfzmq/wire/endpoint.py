@@ -313,9 +313,7 @@ class Endpoint:
     def adopt(self, link: Link, who: Who) -> bool:
         """A link learned who its peer is. False if the link was refused for it, and lost."""
         if who.incarnation == self.me.incarnation:
-            link.lose(
-                errors.InvalidArgumentError(None, None, f"{link.route()}: that address is this process itself.")
-            )
+            link.lose(errors.InvalidArgumentError(None, None, f"{link.route()}: that address is this process itself."))
             return False
         if link.wanted and who.name != link.wanted:
             link.lose(
@@ -376,7 +374,10 @@ class Endpoint:
         if said.your_generation and said.your_generation != mine:
             channel.refuse(
                 errors.UnavailableError(
-                    None, None, f"{self.me.title()} had given the link up, since it was down for too long."
+                    None,
+                    None,
+                    f"{self.me.title()} had given the link up, since it was down for too long. Run again what it was "
+                    "used for.",
                 )
             )
             return
