@@ -59,14 +59,14 @@ def main() -> None:
     test = {inputs[-1][0]: images[:held_out], inputs[-1][1]: labels[:held_out]}
     with tf.Session("zmq://" + workers[0]) as session:
         session.run(tf.global_variables_initializer())
-        begin, value = time.perf_counter(), 0.0
+        begin = time.perf_counter()
         for step in range(STEPS + 1):
-            if step % 50 == 0:
-                progress(step, value, session.run(accuracy, test))
             feed: dict[tf.Tensor, np.ndarray] = {}
             for (x, y), rows in zip(inputs, np.split(random.randint(held_out, len(data), BATCH), len(workers))):
                 feed[x], feed[y] = images[rows], labels[rows]
             _, value = session.run([train, mean_loss], feed)
+            if step % 50 == 0:
+                progress(step, value, session.run(accuracy, test))
         seconds = time.perf_counter() - begin
         steps, right = session.run([global_step, accuracy], test)
         print(f"{steps} steps in {seconds:.1f} s ({steps / seconds:.0f} steps/s), held-out accuracy {right:.2%}")
