@@ -32,6 +32,8 @@ _log = logging.getLogger("dtfzmq")
 SWITCH_INTERVAL_S = 0.0005
 # A remote shutdown is answered before the server goes.
 _FAREWELL_S = 0.05
+# A signal that comes just before a wait does not end it, and is heard after so long.
+_LISTEN_S = 0.5
 # The end of a process waits for its servers no longer than this.
 _EXIT_S = 2.0
 
@@ -102,7 +104,7 @@ class Server:
         self._config = config or self._server_def.default_session_config or ConfigProto()
         self.task = names.task_name(job, index)
         self._stopped = threading.Event()
-        self._stop_lock = threading.Lock()
+        self._stop_lock = threading.RLock()  # a signal handler may stop a server amid `stop`
         self._started = False
         self._ended = False
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL_S))
@@ -205,7 +207,8 @@ class Server:
         KeyboardInterrupt gets out at once and leaves the server running.
         """
         with self._ending_on_sigterm():
-            self._stopped.wait()
+            while not self._stopped.wait(_LISTEN_S):
+                pass
             self.stop()
 
     def leave(self) -> None:

@@ -123,7 +123,7 @@ class Step:
             if self.error.derived and not error.derived:
                 self.error = self._prefixed(error)
             return
-        if self._leaving is not None and (error.derived or not part.local):
+        if self._leaving is not None and (error.derived or (not part.local and isinstance(error, errors.AbortedError))):
             error = self._leaving  # parts elsewhere were cancelled, and their session is gone
         self.error = self._prefixed(error)
         self._stop(error)

@@ -1,9 +1,9 @@
 """Runs plans: one run is one plan in one step, executed by one thread at a time, wherever it became ready.
 
 A run is suspended while everything in it waits; whoever delivers resumes it. Short plans, which never compute for long
-before they wait again, run on the baton, brief ones on the thread that waits for the step, if one does, all others and
-those not known yet on the step's runner. What a run sends and receives goes to the exchange and the links from the
-baton, together, when it suspends or ends.
+before they wait again, run on the baton, brief ones on the thread that waits for the step, if one does; all others,
+those not known yet, and those that are given larger inputs than before, on the step's runner. What a run sends and
+receives goes to the exchange and the links from the baton, together, when it suspends or ends.
 """
 
 from __future__ import annotations

@@ -36,7 +36,10 @@ class Pace:
         self.large = False
 
     def weigh(self, value: Any) -> None:
-        """Look at the size of an input, and at what may be a size, before anything is computed from it."""
+        """Look at the size of an input, and at what may be a size, before anything is computed from it.
+
+        Of an array of objects, as texts are, the references count.
+        """
         plan = self._plan
         if type(value) is np.ndarray:
             if value.nbytes > self._nbytes:

@@ -45,9 +45,9 @@ FETCH = 13  # slots[a] is fetch b, of a partial run
 SHORT_S = 300e-6
 # A plan that keeps a thread for longer does not run on its caller's, where Ctrl-C would have to wait for its kernels.
 BRIEF_S = 0.2
-# A plan that computed on the baton for longer without waiting, though it was short before, is not believed again: what
-# makes it long cannot be told from its inputs.
-SURPRISE_S = 20e-3
+# A plan that computes on the baton for longer without waiting was believed to be short. Its inputs are large, and count
+# as such from now on; else it is not believed a third time, though once it may be a collection of garbage.
+SURPRISE_S, SURPRISES = 20e-3, 2
 # Inputs are large if one has more than so many bytes, or is a larger number (of what is computed, perhaps), and so many
 # times as many as those a plan is known by.
 FEW_BYTES, FEW_COUNT, TIMES = 64 * 1024, 1024, 4
@@ -60,7 +60,7 @@ NOTHING.flags.writeable = False
 
 
 class Plan:
-    """The code of one node list on one device. Frozen once compiled, but for the measured time; any thread.
+    """The code of one node list on one device. Frozen once compiled, but for what `observe` takes in; any thread.
 
     template: initial slots, with constants. feeds: (slot, index of the feed). fetches: slot per output, or (slot,
     index) pairs for a part that yields some of many.
@@ -134,7 +134,7 @@ class Plan:
         # A run with an input of more bytes, or a larger number, tells nothing of the others, nor they of it.
         self.known_bytes = FEW_BYTES
         self.known_count = FEW_COUNT
-        self.surprises = False
+        self.surprises = 0
 
     def observe(
         self, seconds: float, longest: float, on_baton: float = 0.0, nbytes: int = 0, count: int = 0
@@ -145,7 +145,12 @@ class Plan:
         nbytes: of its largest input; count: the largest whole number among them. A short plan that is long for large
         inputs stays a short one for others.
         """
-        self.surprises |= on_baton > SURPRISE_S
+        if on_baton > SURPRISE_S:
+            if nbytes > FEW_BYTES:
+                self.known_bytes = min(self.known_bytes, nbytes - 1)
+            if count > FEW_COUNT:
+                self.known_count = min(self.known_count, count - 1)
+            self.surprises += nbytes <= FEW_BYTES and count <= FEW_COUNT
         if (nbytes > self.known_bytes or count > self.known_count) and seconds >= SHORT_S and self.short:
             return
         self.known_bytes = max(self.known_bytes, TIMES * nbytes)
@@ -157,12 +162,12 @@ class Plan:
     @property
     def short(self) -> bool:
         """True if it may run on the baton."""
-        return 0 <= self.busy_s < SHORT_S and not (self.holds or self.surprises)
+        return 0 <= self.busy_s < SHORT_S and not self.holds and self.surprises < SURPRISES
 
     @property
     def brief(self) -> bool:
         """True if it may run on a thread on which Ctrl-C waits for its kernels."""
-        return 0 <= self.longest_s < BRIEF_S and not self.surprises
+        return 0 <= self.longest_s < BRIEF_S and self.surprises < SURPRISES
 
     def small_chunks(self, segment: int) -> list[list[Instruction]]:
         """A segment's instructions, a few at a time: between them it is seen that the step was cancelled."""

@@ -196,11 +196,9 @@ class DealerLane(ZmqLane):
 
     def failed(self, reason: str, was_open: bool, worth: int = _THEIRS) -> None:
         """The attempt or the connection ended. Of several numbers, the one that tells most says why."""
-        try:
-            if was_open and self._dealer is not None:
-                self._dealer.drain_all()
-        finally:
-            self._drop(0)
+        if was_open and self._dealer is not None:
+            self._dealer.drain_all()
+        self._drop(0)
         if was_open or worth > self._worth:
             self._why, self._worth = reason, worth
         if self._numbers and not was_open:

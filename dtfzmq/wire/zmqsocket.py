@@ -7,6 +7,7 @@ the socket's monitor, and the end of the socket.
 from __future__ import annotations
 
 import abc
+import logging
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,6 +21,8 @@ from dtfzmq.wire.connections import counted
 from dtfzmq.wire.settings import LinkSettings
 from dtfzmq.wire.transport import LaneEvents
 from dtfzmq.wire.zmqpoll import MORE, NONE, SOME, ZmqPoller
+
+_log = logging.getLogger("dtfzmq")
 
 # Plain numbers: pyzmq's enumerations cost a microsecond at each use.
 EVENTS_OPTION: Any = int(zmq.EVENTS)
@@ -68,19 +71,19 @@ def send_whole(sock: Any, route: bytes | None, frames: Sequence[Any], frozen: bo
     Raises ZMQError if the connection is gone, perhaps with half a message sent: nothing must follow then.
     """
     data = frames[1] if len(frames) > 1 else None
-    lends = frozen and data is not None and len(data) >= LEND
-    if lends:
+    made = data is not None and len(data) >= LEND
+    if made:  # before anything is sent, since there may be no memory for it
         try:
-            data = _Frame(data, copy=False)
+            data = _Frame(data, copy=not frozen)
         except (RuntimeError, MemoryError):  # pyzmq can have no thread to wait for the end of the loan
-            lends = False
+            data = _Frame(data, copy=True)
     if route is not None:
         send(sock, route, NOW_AND_MORE)
     if data is None:
         send(sock, frames[0], NOW)
     else:
         send(sock, frames[0], NOW_AND_MORE)
-        send(sock, data, NOW, copy=not lends)
+        send(sock, data, NOW, copy=not made)
 
 
 class _Process:
@@ -170,8 +173,11 @@ class Watched(abc.ABC):
 
     def drain_all(self) -> None:
         """Dispatch all that has come: the end of a connection may be told of before what came by it was read."""
-        while self.drain() == MORE:
-            pass
+        try:
+            while self.drain() == MORE:
+                pass
+        except Exception:  # whatever it is, the end of the lane follows
+            _log.exception("what came on a socket met an error")
 
     @abc.abstractmethod
     def on_event(self, event: int, value: int) -> None:

@@ -18,7 +18,7 @@ from dtfzmq.base.threads import Pool
 from dtfzmq.runtime.compile import compile_nodes
 from dtfzmq.runtime.executor import Run
 from dtfzmq.runtime.pace import LIMIT_S
-from dtfzmq.runtime.plan import BRIEF_S, FEW_BYTES, FEW_COUNT, SHORT_S, SURPRISE_S, TIMES, Plan
+from dtfzmq.runtime.plan import BRIEF_S, FEW_BYTES, FEW_COUNT, SHORT_S, SURPRISE_S, SURPRISES, TIMES, Plan
 from dtfzmq.runtime.step import StepContext
 from tests.runtime.programs import Builder, Program, stripped
 from tests.runtime.running import CALLS, TASK, compiled, declare, env
@@ -170,16 +170,38 @@ def test_a_plan_that_was_long_on_the_baton_does_not_run_there_again(
     b = Builder()
     plan = compiled(b, b.add("TestSpend", [b.arg()]))
     real(plan, [np.float64(1)])
-    for each, inline in ((0.0, True), (SURPRISE_S / 2, True), (0.0, True), (SURPRISE_S * 2, True)):
+    for each in (SURPRISE_S / 2, *[SURPRISE_S * 2] * SURPRISES):
+        assert plan.short
         spending.once = each
         CALLS.clear()
         real(plan, [np.float64(1)])
-        assert ([threading.get_ident()] == CALLS) is inline
+        assert threading.get_ident() in CALLS
+        for _ in range(20):
+            real(plan, [np.float64(1)])
     for _ in range(50):
         CALLS.clear()
         real(plan, [np.float64(1)])
         assert threading.get_ident() not in CALLS
     assert not plan.brief
+
+
+def test_large_inputs_that_came_first_are_large_once_the_plan_is_short(
+    real: Real, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spending = Clock(monkeypatch, 0.0)
+    b = Builder()
+    plan = compiled(b, b.add("TestSpend", [b.arg()]))
+    small, large = np.zeros(FEW_BYTES, np.uint8), np.zeros(10 * FEW_BYTES, np.uint8)
+    where = []
+    for _ in range(3):
+        spending.once = 1.0
+        CALLS.clear()
+        real(plan, [large])
+        where.append(CALLS == [threading.get_ident()])  # noqa: SIM300
+        for _ in range(50):
+            real(plan, [small])
+        assert plan.short
+    assert where == [False, True, False], "it is believed once"
 
 
 def test_what_is_answered_at_once_keeps_the_baton_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
