@@ -49,16 +49,14 @@ def floats(*shape: int) -> Sets:
 
 
 def numba_pools(k: int) -> tuple[Callable[..., Any], ...]:
-    """Maximum, its way back and average of k x k (2 or 3) by 2, over rows of SIZE pixels with their channels.
+    """Maximum, alone and with its places, its way back and average of k x k (2 or 3) by 2, over SIZE pixels a row.
 
     Loops as long as a row, whose length the compiler knows, take whole vectors; loops over the channels of a pixel ask
-    for each pixel anew whether two arrays overlap. So a window's rows are reduced first; and on the way back the pixels
-    of even and odd columns stand apart, so that an offset in the windows is one stretch of a row.
+    for each pixel anew whether two arrays overlap. So a window's rows are reduced first.
     """
     numba = importlib.import_module("numba")
     compiled = numba.njit(parallel=True, fastmath=True, error_model="numpy")
-    inner = numba.njit(fastmath=True, error_model="numpy")
-    half, zero = SIZE // 2, np.float32(0)
+    half = SIZE // 2
     wide, long = SIZE * IN, half * IN
     whole = half if k == 2 else half - 1
 
@@ -102,53 +100,49 @@ def numba_pools(k: int) -> tuple[Callable[..., Any], ...]:
                 for e in range(whole * IN, long):
                     y[b, i, e] = (rows[e + whole * IN] + rows[e + whole * IN + IN]) * last
 
-    @inner
-    def give(x: Any, top: Any, left: Any, dx: Any) -> None:
-        for e in range(long):
-            share, first = left[e], x[e] == top[e]
-            dx[e] += share if first else zero
-            left[e] = zero if first else share
-
-    @inner
-    def image(x: Any, y: Any, g: Any, dx: Any, room: Any) -> None:
-        even, odd, for_even, for_odd, left = room[0], room[1], room[2], room[3], room[4]
-        for e in range(long + IN):
-            for_even[e] = for_odd[e] = 0
-        for i in range(half):
-            top = y[i]
-            for e in range(long):
-                left[e] = g[i, e]
-            for p in range(k):
-                r = 2 * i + p
-                if r == SIZE:
-                    break
-                if p or i == 0 or k == 2:
-                    pixels = x[r]
-                    for col in range(half):
-                        for ch in range(IN):
-                            even[col * IN + ch] = pixels[col * 2 * IN + ch]
-                        for ch in range(IN):
-                            odd[col * IN + ch] = pixels[(col * 2 + 1) * IN + ch]
-                give(even, top, left, for_even)
-                give(odd, top, left, for_odd)
-                if k == 3:
-                    give(even[IN:], top, left, for_even[IN:])
-                if p < 2:
-                    out = dx[r]
-                    for col in range(half):
-                        for ch in range(IN):
-                            out[col * 2 * IN + ch] = for_even[col * IN + ch]
-                        for ch in range(IN):
-                            out[(col * 2 + 1) * IN + ch] = for_odd[col * IN + ch]
-                    for e in range(long + IN):
-                        for_even[e] = for_odd[e] = 0
+    @compiled
+    def most_and_places(x: Any, y: Any, places: Any) -> None:
+        for b in numba.prange(len(x)):
+            rows, of = np.empty(wide, np.float32), np.empty(wide, np.int32)
+            for i in range(half):
+                for e in range(wide):
+                    first, second = x[b, 2 * i, e], x[b, 2 * i + 1, e]
+                    rows[e], of[e] = (second, wide) if second > first else (first, 0)
+                if k == 3 and 2 * i + 2 < SIZE:
+                    for e in range(wide):
+                        third = x[b, 2 * i + 2, e]
+                        rows[e], of[e] = (third, 2 * wide) if third > rows[e] else (rows[e], of[e])
+                for col in range(whole):
+                    for ch in range(IN):
+                        at = col * 2 * IN + ch
+                        top, line, place = rows[at], of[at], of[at]
+                        for q in range(1, k):
+                            value, row = rows[at + q * IN], of[at + q * IN]
+                            better = (value > top) | ((value == top) & (row < line))
+                            top = value if better else top
+                            line = row if better else line
+                            place = row + q * IN if better else place
+                        y[b, i, col * IN + ch] = top
+                        places[b, i, col * IN + ch] = place
+                for e in range(whole * IN, long):
+                    at = e + whole * IN
+                    other, row = rows[at + IN], of[at + IN]
+                    better = (other > rows[at]) | ((other == rows[at]) & (row < of[at]))
+                    y[b, i, e], places[b, i, e] = (other, row + IN) if better else (rows[at], of[at])
 
     @compiled
-    def most_back(x: Any, y: Any, g: Any, dx: Any, room: Any) -> None:
-        for b in numba.prange(len(x)):
-            image(x[b], y[b], g[b], dx[b], room[b])
+    def most_back(g: Any, places: Any, dx: Any) -> None:
+        for b in numba.prange(len(g)):
+            flat = dx[b].reshape(-1)
+            for e in range(SIZE * wide):
+                flat[e] = 0
+            for i in range(half):
+                for col in range(half):
+                    at = i * 2 * wide + col * 2 * IN
+                    for ch in range(IN):
+                        flat[at + ch + places[b, i, col * IN + ch]] += g[b, i, col * IN + ch]
 
-    return most, most_back, mean
+    return most, most_and_places, most_back, mean
 
 
 def numba_rows() -> Iterator[Row]:
@@ -243,12 +237,13 @@ def numba_rows() -> Iterator[Row]:
     half = floats(BATCH, SIZE // 2, SIZE // 2, IN)
     channel, filters = np.ones(IN, np.float32), floats(3, 3, IN)
     flat, flat_half, flat_full = (Sets(one.reshape(BATCH, one.shape[1], -1) for one in a) for a in (x, half, full))
-    room = np.full((BATCH, 5, (SIZE // 2 + 1) * IN), np.inf, np.float32)
     for title, k in (("2x2 by 2", 2), ("3x3 by 2", 3)):
-        most, most_back, mean = numba_pools(k)
+        most, most_and_places, most_back, mean = numba_pools(k)
         tops = Sets(np.empty_like(one) for one in flat_half)
         yield row(f"max pool {title}", most, flat, tops)
-        yield row(f"max pool {title}, back alone", most_back, flat, tops, flat_half, flat_full, room)
+        places = Sets(np.zeros(one.shape, np.int32) for one in flat_half)
+        yield row(f"max pool {title}, with places", most_and_places, flat, tops, places)
+        yield row(f"max pool {title}, back alone", most_back, flat_half, places, flat_full)
         yield row(f"average pool {title}", mean, flat, flat_half)
         yield row(f"average pool {title}, back alone", mean_pool_back, half, k, 2, full)
     yield row("depthwise conv 3x3", depthwise, x, filters, 1, 1, full)
