@@ -394,3 +394,16 @@ def test_what_is_no_exception_ends_a_step_and_no_thread(error: type[BaseExceptio
         assert session.run(tf.constant(20.0) + 1.0) == 21
         assert not server.core.worker.steps
     server.stop()
+
+
+def test_a_signal_handler_may_stop_a_server_amid_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = tf.train.Server.create_local_server()
+    whole = server._task.stop
+
+    def struck(done: Any) -> None:
+        server.stop()
+        whole(done)
+
+    monkeypatch.setattr(server._task, "stop", struck)
+    server.stop()
+    server.join()

@@ -68,3 +68,16 @@ def test_an_error_of_one_who_asked_for_a_peer_is_not_the_others(caplog: pytest.L
     inquiry.ask(told.append)
     inquiry.answer(True)
     assert told == [True] and "met an error" in caplog.text
+
+
+def test_an_error_in_what_came_last_does_not_keep_a_lane_from_ending(caplog: pytest.LogCaptureFixture) -> None:
+    class Bad(Watched):
+        def drain(self) -> int:
+            raise KeyError("what came")
+
+        def on_event(self, event: int, value: int) -> None:
+            pass
+
+    bad = Bad.__new__(Bad)
+    bad.drain_all()
+    assert "met an error" in caplog.text
