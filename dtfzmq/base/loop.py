@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dtfzmq.base import clock, errors, threads
+from dtfzmq.base.completion import Completion
 from dtfzmq.base.poller import IdlePoller, Poller
 
 _log = logging.getLogger("dtfzmq")
@@ -52,54 +53,6 @@ _NESTED = (
     "This thread is waiting for a session already, so what it calls meanwhile, such as a signal handler, cannot wait "
     "for a session, too: it would never end. Set a flag or start a thread there instead."
 )
-
-
-class Completion:
-    """One result that a caller waits for. The first of `set` and `fail` counts.
-
-    `set`, `fail` and `offload` are for the holder of the baton; a caller waits in ``Loop.wait`` and then reads
-    `result`.
-    """
-
-    __slots__ = ("_error", "_event", "_value", "done", "work")
-
-    def __init__(self) -> None:
-        self.done = False
-        self.work: Callable[[], None] | None = None
-        self._value: Any = None
-        self._error: BaseException | None = None
-        self._event: threading.Event | None = None
-
-    def set(self, value: Any) -> None:
-        """The wait ends with `value`."""
-        if not self.done:
-            self._value = value
-            self.done = True
-            if self._event is not None:
-                self._event.set()
-
-    def fail(self, error: BaseException) -> None:
-        """The wait ends by raising `error`."""
-        if not self.done:
-            self._error = error
-            self.done = True
-            if self._event is not None:
-                self._event.set()
-
-    def offload(self, work: Callable[[], None]) -> bool:
-        """Have the waiting caller run `work` on its own thread, without the baton. False: it is busy or gone."""
-        if self.done or self.work is not None:
-            return False
-        self.work = work
-        if self._event is not None:
-            self._event.set()
-        return True
-
-    def result(self) -> Any:
-        """The value, or raise the error. Call it once `done` is true."""
-        if self._error is not None:
-            raise self._error
-        return self._value
 
 
 class Loop:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from dtfzmq.base import errors
-from dtfzmq.base.loop import Completion, Loop
+from dtfzmq.base.completion import Completion
+from dtfzmq.base.loop import Loop
 from dtfzmq.wire.link import UP
 
 # A master that is known to have gone is looked at this often while it is called.

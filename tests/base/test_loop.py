@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from dtfzmq.base import errors, threads
-from dtfzmq.base.loop import Completion, Loop
+from dtfzmq.base.completion import Completion
+from dtfzmq.base.loop import Loop
 from dtfzmq.base.threads import Pool
 
 
@@ -153,6 +154,38 @@ def test_an_error_is_raised_to_the_caller(loop: Loop) -> None:
     loop.call_soon(done.fail, errors.AbortedError(None, None, "gone"))
     with pytest.raises(errors.AbortedError, match="gone"):
         loop.wait(done, 10.0)
+
+
+class TakenBack(Completion):
+    """A completion whose caller takes its event back between any two looks at it, as threads without a lock may."""
+
+    def __init__(self) -> None:
+        self.events: list[threading.Event | None] = []
+        super().__init__()
+
+    @property
+    def _event(self) -> threading.Event | None:
+        return self.events.pop() if self.events else None
+
+    @_event.setter
+    def _event(self, event: threading.Event | None) -> None:
+        self.events = [event]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda completion: completion.set(1),
+        lambda completion: completion.fail(errors.AbortedError(None, None, "")),
+        lambda completion: completion.offload(lambda: None),
+    ],
+    ids=["set", "fail", "offload"],
+)
+def test_a_caller_that_stops_waiting_while_it_is_answered_is_no_harm(end: Callable[[Completion], None]) -> None:
+    completion = TakenBack()
+    event = completion._event = threading.Event()
+    end(completion)
+    assert event.is_set()
 
 
 def test_ctrl_c_ends_a_wait_but_never_strikes_core_code(loop: Loop) -> None:

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from dtfzmq.base import clock, dtypes
-from dtfzmq.base.loop import Completion, Loop
+from dtfzmq.base.completion import Completion
+from dtfzmq.base.loop import Loop
 from dtfzmq.base.threads import Pool
 from dtfzmq.runtime.compile import compile_nodes
 from dtfzmq.runtime.executor import Run
