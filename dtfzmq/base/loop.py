@@ -79,6 +79,7 @@ class Loop:
         self._refs = 0
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._ending = False
         self._pid = os.getpid()
 
     # -- any thread ---------------------------------------------------------------------------------------------------
@@ -133,6 +134,13 @@ class Loop:
                 " make a new one here."
             )
 
+    def hold_daemons(self) -> None:
+        """The process ends: no wait of a daemon thread does from now on, so that it meets nothing of the end.
+
+        What such a thread calls for still happens. Any thread; there is no way back.
+        """
+        self._ending = True
+
     def held_here(self) -> bool:
         """True if the calling thread holds the baton."""
         return self._holder == threading.get_ident()
@@ -163,7 +171,7 @@ class Loop:
                 self._give()
         finally:
             self._undefer(before)
-        if completion.done:
+        if completion.done and not self._ending:
             return completion.result()
         return self._wait(completion, deadline)
 
@@ -184,9 +192,13 @@ class Loop:
                 self._run_offloaded(completion)
                 continue
             if deadline is not None and clock.now() >= deadline:
-                raise errors.DeadlineExceededError(None, None, "Operation timed out.")
+                break
             if not self._lead(completion, deadline):
                 self._follow(completion, deadline)
+        if self._ending and threading.current_thread().daemon:
+            threading.Event().wait()
+        if not completion.done:
+            raise errors.DeadlineExceededError(None, None, "Operation timed out.")
         return completion.result()
 
     def _run_offloaded(self, completion: Completion) -> None:

@@ -402,10 +402,10 @@ class Master:
         _log.info("session %s is closed: its client was lost %g s ago", session.handle, ABANDONED_S)
         self.close_session(session, errors.CancelledError(None, None, CLOSED), lambda: None)
 
-    def stop(self, done: Callable[[], None], quietly: bool = False) -> None:
-        """End every session, `quietly` those of this process left as they are: the server goes.
+    def stop(self, done: Callable[[], None], quietly: bool = False) -> set[int]:
+        """End every session: the server goes. `quietly`: those of this process are forgotten, and their steps returned.
 
-        `done` once their steps have answered, or CLOSE_S passed. A step of which all that is left ends well, does so.
+        `done` once steps have answered, or CLOSE_S passed. A step of which all that is left ends well, does so.
         """
         self.stopped = True
         error = self.gone()
@@ -421,6 +421,9 @@ class Master:
             self.close_session(session, error, closed, Step.leave)
         if not open_:
             done()
+        kept = {step.id for session in self.sessions.values() for step in session.steps.values()}
+        self.sessions.clear()
+        return kept
 
     def statistics(self) -> dict[str, Any]:
         """Sessions and steps, as plain data."""

@@ -11,10 +11,11 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from dtfzmq.base import clock, errors, heap, names, threads
-from dtfzmq.base.loop import Completion, Loop
+from dtfzmq.base.completion import Completion
+from dtfzmq.base.loop import Loop
 from dtfzmq.cluster import blas, hosts, resolvers
 from dtfzmq.cluster.addresses import join_address, split_address
 from dtfzmq.cluster.config import ConfigProto
@@ -56,12 +57,12 @@ def _leave_at_exit() -> None:
 
     Loops run all of it, and nothing here takes a baton or starts a thread: the process ends whatever they are at.
     """
-    left = [(server, threading.Event()) for server in set(_running.values())]
-    for server, gone in left:
-        server.leave_quietly(gone.set)
+    left = set(_running.values())
+    for server in left:
+        server.leave_quietly()
     until = clock.now() + _EXIT_S
-    for _, gone in left:
-        gone.wait(max(0.0, until - clock.now()))
+    for server in left:
+        server.gone.wait(max(0.0, until - clock.now()))
 
 
 atexit.register(_leave_at_exit)
@@ -103,8 +104,10 @@ class Server:
         self._address = _own_address(spec, job, index)
         self._config = config or self._server_def.default_session_config or ConfigProto()
         self.task = names.task_name(job, index)
+        #: Its end is done: others were told, and the port is free.
+        self.gone = threading.Event()
+        self._waiting: list[Completion] = []  # of those who stop it
         self._stopped = threading.Event()
-        self._stop_lock = threading.RLock()  # a signal handler may stop a server amid `stop`
         self._started = False
         self._ended = False
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL_S))
@@ -239,50 +242,50 @@ class Server:
         Steps that compute, and wait for nothing, have up to 1 s to end well. In a forked child the parent's server
         stays as it is.
         """
-        if self._loop.inherited:
+        if self._loop.inherited or self.gone.is_set():
             return
-        with self._stop_lock:
-            if self._ended:
-                self._stopped.set()
-                return
-            self._ended = True
-            with _running_lock:
-                for name in self._names:
-                    if _running.get(name) is self:
-                        del _running[name]
-            told = Completion()
+        first, told = False, Completion()
+        try:
             with self._loop.held():
-                self._task.stop(lambda: told.set(None))
-            try:
-                if not self._loop.held_here():
-                    self._loop.wait(told)  # what answers them runs on the loop, which may end below
-            finally:
+                first = not self._ended
+                self._waiting.append(told)
+                self._end()
+                if self.gone.is_set():
+                    told.set(None)
+            if not self._loop.held_here():
+                self._loop.wait(told)  # what answers those who wait runs on the loop, which may end below
+        finally:
+            if first:
                 with self._loop.held():
-                    self._endpoint.close(f"{self.task} was stopped")
+                    self._close()
                 self._task.close()
                 self._loop.release()
-                self._stopped.set()
 
-    def leave_quietly(self, gone: Callable[[], None]) -> None:
-        """As `stop`, but without waiting, and threads of this process hear nothing. `gone()` follows, on the baton.
+    def leave_quietly(self) -> None:
+        """As `stop`, but without waiting, and daemon threads hear nothing: `gone` tells when it is done.
 
-        For the end of the process: daemon threads that are amid a run would report its failure.
+        For the end of the process: those that are amid a run would report its failure.
         """
+        self._loop.hold_daemons()
+        self._loop.call_soon(self._end, True)
 
-        def close() -> None:
-            self._endpoint.close(f"{self.task} ended", quietly=True)
-            self._stopped.set()
-            gone()
-
-        def begin() -> None:
-            if self._ended:
-                gone()
-                return
+    def _end(self, quietly: bool = False) -> None:
+        """Begin its end, unless somebody has. On the baton."""
+        if not self._ended:
             self._ended = True
-            self._task.fall_silent()
-            self._task.stop(close, quietly=True)
+            self._task.stop(lambda: self._close(quietly), quietly)
 
-        self._loop.call_soon(begin)
+    def _close(self, quietly: bool = False) -> None:
+        """The last of its end; more than once is no harm. On the baton."""
+        with _running_lock:
+            for name in self._names:
+                if _running.get(name) is self:
+                    del _running[name]
+        self._endpoint.close(f"{self.task} {'ended' if quietly else 'was stopped'}", quietly)
+        self.gone.set()
+        self._stopped.set()
+        for told in self._waiting:
+            told.set(None)
 
     def __del__(self) -> None:
         if getattr(self, "_ended", True) or not hasattr(self, "_names"):

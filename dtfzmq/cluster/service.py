@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -59,21 +58,3 @@ class Service:
         except Exception as error:
             _log.exception("a %s met an error", type(message).__name__)
             reply.fail(errors.wrap(error))
-
-
-class Silent(Service):
-    """What a task answers that ends with its process: other tasks as ever, and its own process no more.
-
-    So daemon threads wait on, as they do for the interpreter; only the main thread is told `error`.
-    """
-
-    def __init__(self, service: Service, error: errors.OpError) -> None:
-        self.handlers = service.handlers
-        self._error = error
-
-    def handle(self, link: Any, message: Any, reply: Any) -> None:
-        """See Service."""
-        if link is not None:
-            super().handle(link, message, reply)
-        elif threading.current_thread() is threading.main_thread():
-            reply.fail(self._error)

@@ -14,7 +14,7 @@ from dtfzmq.base.loop import Loop
 from dtfzmq.cluster.config import ConfigProto
 from dtfzmq.cluster.master import Master
 from dtfzmq.cluster.peers import LocalPeer, Peers
-from dtfzmq.cluster.service import Service, Silent
+from dtfzmq.cluster.service import Service
 from dtfzmq.cluster.step import CLOSE_S
 from dtfzmq.cluster.worker import Worker
 from dtfzmq.runtime.device import make_devices
@@ -178,19 +178,14 @@ class Task:
         reply(m.Done())
         self.shutdown_granted()
 
-    def fall_silent(self) -> None:
-        """The process ends: see Silent."""
-        self.service = Silent(self.service, self.master.gone())
-
     def stop(self, done: Callable[[], None] = lambda: None, quietly: bool = False) -> None:
         """End every session and step; `done` once those who wait for them know how they ended, or soon.
 
         What waits is cancelled; what computes may end well within CLOSE_S. `quietly`: those of this process are left
-        as they are, so that they hear nothing.
+        as they are, and not waited for.
         """
         closing: list[bool] = []
-        self.master.stop(lambda: closing.append(True), quietly)
-        kept = {step.id for session in self.master.sessions.values() for step in session.steps.values()}
+        kept = self.master.stop(lambda: closing.append(True), quietly)
         self.worker.stop(kept)
 
         def flush() -> None:

@@ -19,7 +19,7 @@ atexit.register(time.sleep, 0.2)  # after those of dtfzmq, since it is registere
 import dtfzmq as tf
 from dtfzmq.runtime.queues import FIFOQueue
 
-server = tf.train.Server({"ps": [sys.argv[1]]}, "ps", 0)
+server = tf.train.Server({"ps": sys.argv[1:]}, "ps", 0)
 began = threading.Event()
 """
 
@@ -29,12 +29,18 @@ whole = FIFOQueue.enqueue
 def late(queue, *args):
     began.set()
     threading.main_thread().join()
-    time.sleep(0.2)  # as one that computes
+    time.sleep(0.4)  # as one that computes
     whole(queue, *args)
 
 FIFOQueue.enqueue = late
 print("ready", flush=True)
 began.wait()
+"""
+
+STOPPING = """
+threading.Thread(target=server.stop, daemon=True).start()
+while not server.ended:
+    pass
 """
 
 DAEMONS = """
@@ -54,6 +60,28 @@ def count(i):
 for work in (block, lambda: count(0), lambda: count(1)):
     threading.Thread(target=work, daemon=True).start()
 while min(counts) < 100 or not server.core.worker.steps:
+    pass
+"""
+
+PAIR = """
+servers = [server, tf.train.Server(server.server_def.cluster, "ps", 1)]
+counts = [0] * 4
+numbers = []
+for i in range(2):
+    with tf.device(f"/job:ps/task:{i}"):
+        numbers.append(tf.random_uniform([]))
+        dequeue = tf.FIFOQueue(1, tf.int32).dequeue()
+        threading.Thread(target=tf.Session(servers[1 - i].target).run, args=(dequeue,), daemon=True).start()
+
+def count(k, fetches):
+    with tf.Session(servers[k % 2].target) as session:
+        while True:
+            session.run(fetches)
+            counts[k] += 1
+
+for k, fetches in enumerate((numbers[1], numbers[0], numbers, numbers)):
+    threading.Thread(target=count, args=(k, fetches), daemon=True).start()
+while min(counts) < 50 or not all(s.core.worker.steps for s in servers):
     pass
 """
 
@@ -77,7 +105,7 @@ session.run(tf.constant(1))
 
 @pytest.fixture
 def cluster(processes: Any) -> Cluster:
-    made: Cluster = processes({"ps": 1})
+    made: Cluster = processes({"ps": 2})
     return made
 
 
@@ -86,20 +114,21 @@ def script(cluster: Cluster, tmp_path: Path) -> Script:
     def start(text: str) -> Task:
         path = tmp_path / "ends.py"
         path.write_text(BEGIN + text)
-        return cluster.script(path, cluster.address("ps"))
+        return cluster.script(path, cluster.address("ps"), cluster.address("ps", 1))
 
     return start
 
 
-def test_a_part_that_computes_answers_before_its_process_ends(cluster: Cluster, script: Script) -> None:
-    task = script(LATE)
+@pytest.mark.parametrize("more", ["", STOPPING], ids=["", "while a thread stops its server"])
+def test_a_part_that_computes_answers_before_its_process_ends(cluster: Cluster, script: Script, more: str) -> None:
+    task = script(LATE + more)
     task.wait_printed("ready")
     with tf.Graph().as_default(), tf.Session(f"zmq://{cluster.address('ps')}") as session:
         session.run(tf.FIFOQueue(1, tf.int32).enqueue(1))
         assert task.wait() == 0, task.output()
 
 
-@pytest.mark.parametrize("text", [DAEMONS, STUCK], ids=["run", "are stuck"])
+@pytest.mark.parametrize("text", [DAEMONS, PAIR, STUCK], ids=["run", "run at two servers", "are stuck"])
 def test_daemon_threads_that_run_steps_hold_up_no_end_and_say_nothing(script: Script, text: str) -> None:
     task = script(text)
     assert task.wait() == 0, task.output()

@@ -400,9 +400,9 @@ def test_a_signal_handler_may_stop_a_server_amid_stop(monkeypatch: pytest.Monkey
     server = tf.train.Server.create_local_server()
     whole = server._task.stop
 
-    def struck(done: Any) -> None:
+    def struck(*args: Any) -> None:
         server.stop()
-        whole(done)
+        whole(*args)
 
     monkeypatch.setattr(server._task, "stop", struck)
     server.stop()
