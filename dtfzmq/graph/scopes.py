@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any
+
+import numpy as np
 
 from dtfzmq.graph.func_graph import FuncGraph
 from dtfzmq.graph.graph import get_default_graph
@@ -118,6 +121,14 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
     graph = get_default_graph()
     if graph.seed is None and op_seed is None:
         return None, None
-    first = DEFAULT_GRAPH_SEED if graph.seed is None else graph.seed
-    seeds = int(first) % _MOST, int(graph.next_op_seed() if op_seed is None else op_seed) % _MOST
+    first = DEFAULT_GRAPH_SEED if graph.seed is None else _cut(graph.seed, "the graph, tf.set_random_seed,")
+    seeds = first, _cut(graph.next_op_seed() if op_seed is None else op_seed, "an operation")
     return seeds if any(seeds) else (0, _MOST)
+
+
+def _cut(seed: Any, whose: str) -> int:
+    """A seed in [0, 2**31 - 1); as in TensorFlow, a float loses its fraction."""
+    number = seed.item() if isinstance(seed, (np.generic, np.ndarray)) and seed.ndim == 0 else seed
+    if isinstance(number, int) or (isinstance(number, float) and math.isfinite(number)):
+        return int(number % _MOST)
+    raise TypeError(f"The seed of {whose} must be an integer, not {seed!r:.80}.")

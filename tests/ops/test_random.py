@@ -67,6 +67,29 @@ def test_the_seeds_of_an_op_are_those_of_tensorflow():
         assert [tf.get_seed(s) for s in (None, 2**31 - 1, None)] == [(0, 2), (0, 2**31 - 1), (0, 3)]
 
 
+@pytest.mark.parametrize(
+    ("seed", "cut"),
+    [(1.5, 1), (-1.5, 2**31 - 3), (np.float32(2.5), 2), (np.array(3), 3), (True, 1), (np.int8(-1), 2**31 - 2), (2**70, 256)],
+)
+def test_seeds_of_other_types_of_numbers_are_cut_as_tensorflow_does(seed, cut):
+    with Graph().as_default():
+        assert tf.get_seed(seed) == (87654321, cut)
+        tf.set_random_seed(seed)
+        assert tf.get_seed(0) == (cut, 0)
+
+
+@pytest.mark.parametrize(
+    "seed", ["x", "5", b"5", "", float("nan"), float("inf"), [1], (), {}, np.array([3]), np.str_("5"), 1j, object()]
+)
+def test_what_is_no_seed_is_named(seed):
+    with Graph().as_default():
+        with pytest.raises(TypeError, match="seed of an operation must be an integer, not"):
+            random.random_uniform([2], seed=seed)
+        tf.set_random_seed(seed)
+        with pytest.raises(TypeError, match=r"seed of the graph, tf\.set_random_seed, must be an integer, not"):
+            random.random_shuffle([2, 3])
+
+
 @pytest.mark.parametrize("dtype", ["int16", "uint32", "bool", "complex64"])
 def test_other_types_are_not_drawn(dtype):
     with Graph().as_default(), pytest.raises(ValueError, match=f"Invalid dtype {dtype}"):
