@@ -30,6 +30,7 @@ from dtfzmq.wire.zmqsocket import (
 
 # What the end of an attempt tells of who is there: nothing, that it is nobody, or how somebody is.
 _OURS, _NOBODY, _THEIRS = 1, 2, 3
+_OVER = {zmq.EVENT_DISCONNECTED, zmq.EVENT_CLOSED, zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL}
 
 
 class Owner(Protocol):
@@ -79,15 +80,11 @@ class _Dealer(Watched):
             if self._connection is not None:
                 self._silence.watch(self._connection, lambda reason: self._lane.failed(reason, True))
             self._lane.opened()
-        elif event == zmq.EVENT_DISCONNECTED:
-            self._lane.failed("the connection ended", self.ready)
-        elif event == zmq.EVENT_CLOSED:
-            if self.connected:
-                self._lane.failed("the connection ended", self.ready)
+        elif event in _OVER:
+            if self.ready:
+                self._lane.failed("the connection ended", True)
             else:
                 self._lane.fruitless()
-        elif event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-            self._lane.failed(self._lane.unanswered() if self._lane.waited() else FAILED[event], self.ready)
         elif event in FAILED:
             self._lane.failed(FAILED[event], self.ready)
 
@@ -165,16 +162,16 @@ class DealerLane(ZmqLane):
             self.failed(self.unanswered(), False)
 
     def fruitless(self) -> None:
-        """No connection came about: libzmq tells only that."""
+        """No connection came about, or none that lasted: libzmq tells only that."""
         if self.waited():
             self.failed(self.unanswered(), False)
-        else:
+        elif self._dealer is not None:
             self._drop(0)
             self._probe = Probe(self._loop, self._transport.poller, self._explained)
             self._probe.begin(self._number, self._port, self._transport.settings.connect_timeout)
 
-    def _explained(self, reason: str) -> None:
-        self.failed(reason, False, _NOBODY if reason == REFUSED else _OURS)
+    def _explained(self, reason: str, met: bool) -> None:
+        self.failed(reason, False, _THEIRS if met else _NOBODY if reason == REFUSED else _OURS)
 
     def unanswered(self) -> str:
         """What an attempt says that took the time that it may take."""

@@ -50,10 +50,10 @@ class ZmqPoller:
             self._wake_in, self._wake_out = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._epoll.register(self._wake_in, select.EPOLLIN)
 
-    def add(self, fd: int, source: Source) -> None:
+    def add(self, fd: int, source: Source, what: int = select.EPOLLIN) -> None:
         """Look after a socket."""
         self._sources[fd] = source
-        self._epoll.register(fd, select.EPOLLIN)
+        self._epoll.register(fd, what)
         self._used[source] = None
 
     def remove(self, fd: int, source: Source) -> None:

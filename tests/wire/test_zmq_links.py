@@ -11,6 +11,7 @@ import random
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -31,6 +32,7 @@ from dtfzmq.wire.endpoint import Endpoint, Quiet
 from dtfzmq.wire.messages import CancelStep
 from dtfzmq.wire.settings import LinkSettings
 from dtfzmq.wire.zmqpoll import NONE, SOME, ZmqPoller
+from dtfzmq.wire.zmqprobe import Probe
 from dtfzmq.wire.zmqsocket import NO_RECONNECT_MS
 from tests.kit.peer import Answering, Count, CountMe, Echo, Forget, HoldInterpreter, PushMe, me
 from tests.kit.relay import Relay
@@ -576,7 +578,7 @@ def test_of_several_numbers_the_most_telling_one_says_why(
     serving = threading.Thread(target=serve)
     serving.start()
     link = client.link(f"somewhere:{listener.getsockname()[1]}")
-    why = "ended during|connection ended" if then == "and closes" else "it accepted the connection and said nothing for"
+    why = f"it accepted the connection and {'ended it' if then == 'and closes' else 'said nothing for'}"
     with pytest.raises(errors.UnavailableError) as raised:
         client.call(link, CountMe())
     stop.set()
@@ -588,6 +590,64 @@ def test_of_several_numbers_the_most_telling_one_says_why(
     said = rf"client .* could not reach the server at somewhere:\d+ within \S+ s \(somewhere:\d+: [^)]*({why})"
     assert re.match(said, raised.value.message), raised.value.message
     assert "refused" not in raised.value.message and "lost" not in raised.value.message
+
+
+class Port:
+    """A port where `serve` is called, on a thread, with each connection that comes."""
+
+    def __init__(self, serve: Callable[[socket.socket], None]) -> None:
+        self.served = 0
+        self._serve = serve
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self._kept: list[socket.socket] = []
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection = self._listener.accept()[0]
+                self._kept.append(connection)
+                with contextlib.suppress(OSError):
+                    self._serve(connection)
+                self.served += 1
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join(10)
+        for each in (*self._kept, self._listener):
+            each.close()
+
+
+def reset(connection: socket.socket) -> None:
+    """Close it in the way that tells the other end of an error."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+@pytest.mark.parametrize("how", [reset, socket.socket.close], ids=["resets", "closes"])
+def test_a_port_that_ends_each_connection_does_not_refuse_them(client: Client, how: Any) -> None:
+    port = Port(how)
+    link = client.link(port.address)
+    waits = client.begin(link, CountMe())
+    assert client.wait_for(lambda: port.served > 12 or waits.done)
+    with client.loop.held():
+        assert link.reason() == f"{port.address}: it accepted the connection and ended it"
+        assert link._diallers[0].refused == 0 and not waits.done, "a task may come to be behind it"
+    port.close()
+    assert client.wait_for(lambda: link.unattended), "nobody listens there any more"
+
+
+def test_a_task_that_begins_to_listen_as_the_system_is_asked_is_reached(client: Client, server: Client) -> None:
+    told = list[tuple[str, bool]]()
+    with client.loop.held():
+        port = int(server.endpoint.me.address.rpartition(":")[2])
+        probe = Probe(client.loop, client.loop.poller, lambda *what: told.append(what))  # type: ignore[arg-type]
+        probe.begin("127.0.0.1", port, 30.0)
+    assert client.wait_for(lambda: bool(told))
+    assert told == [("nothing came of the connection, and somebody answers there now", True)]
+    assert client.call(client.link(server.endpoint.me.address), CountMe()).count == 1
 
 
 # No TCP connection to everybody has a route, on any host.
