@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dtfzmq.wire.lane import Channel
+from dtfzmq.wire.lane import FOREIGN, Channel
 
 if TYPE_CHECKING:
     from dtfzmq.wire.link import Link
@@ -20,19 +19,35 @@ MUTE = "it accepted the connection and said nothing"
 class Dialler:
     """Keeps trying to get one lane of a kind for a link, until it is told to stop."""
 
-    __slots__ = ("_began", "_link", "_mute_since", "_next", "_pause", "_timer", "channel", "kind", "refused", "why")
+    __slots__ = (
+        "_began",
+        "_link",
+        "_next",
+        "_pause",
+        "_strange",
+        "_strange_since",
+        "_timer",
+        "channel",
+        "foreign",
+        "kind",
+        "refused",
+        "why",
+    )
 
     def __init__(self, link: Link, kind: int) -> None:
         self._link = link
         self.kind = kind
         self.channel: Channel | None = None
         self._began = 0.0
-        self._mute_since = math.inf
+        self._strange = 0
+        self._strange_since = 0.0
         self._next = 0
         self._pause = 0.0
         self._timer: Any = None
         #: Attempts in a row that were refused.
         self.refused = 0
+        #: Whether another program answered the last attempt.
+        self.foreign = False
         #: How the last attempt ended, for people.
         self.why = ""
 
@@ -42,9 +57,11 @@ class Dialler:
         return self.channel is not None or self._timer is not None
 
     @property
-    def mute(self) -> float:
-        """How long all attempts up to the last one met a process that answers nothing, as one that is stopped."""
-        return max(0.0, self._link.loop.now() - self._mute_since)
+    def strange(self) -> float:
+        """How long all attempts up to the last one met somebody who is no task: who says nothing, as a process that is
+        stopped, or what another program says. One such attempt is none: a task may have the port a moment later.
+        """
+        return self._link.loop.now() - self._strange_since if self._strange > 1 else 0.0
 
     def reason(self) -> str:
         """Why there is no lane, for people: how the last attempt ended, or the first one is; "" if there was none."""
@@ -102,7 +119,10 @@ class Dialler:
         tried = addresses[(self._next - 1) % len(addresses)] if addresses else "?"
         self.why = f"{tried}: {reason}"
         self.refused = self.refused + 1 if reason == REFUSED else 0
-        self._mute_since = min(self._mute_since, self._began) if reason.startswith(MUTE) else math.inf
+        self.foreign = reason.startswith(FOREIGN)
+        self._strange = self._strange + 1 if self.foreign or reason.startswith(MUTE) else 0
+        if self._strange == 1:
+            self._strange_since = self._began
         if not self._link.wants(self.kind):
             return
         endpoint = self._link.endpoint

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from dtfzmq.wire.endpoint import Endpoint
     from dtfzmq.wire.link import Link
 
+#: How the reason begins where another program answers.
+FOREIGN = "what came is not the protocol"
+
 
 def _message(header: list[Any], cls: type[Any]) -> Any:
     made = codec.message(header[1], codec.TensorReader((), False, 0))
@@ -279,7 +282,7 @@ class Channel:
         where = f"a connection with {link.peer_text()}" if link else lane.address if lane else "a connection"
         seldom.warn(("no protocol", where), f"closed {where}: {error}")
         live = self.live
-        why = f"what came is not the protocol ({error})"
+        why = f"{FOREIGN} ({error})"
         self.end(why)
         if live and link is not None:
             link.lose(errors.InternalError(None, None, f"{link.route()} was given up: {why}."))

@@ -286,10 +286,16 @@ class Link(Carrier):
                 and self.loop.now() - self._since >= settings.refused_limit
             ):
                 self._unavailable(f"it ended ({self._why}) and nobody listens there now ({dialler.why})")
-            elif self.state == NEW and dialler.mute >= settings.limit:
+            elif self.state == NEW and dialler.strange >= settings.limit:
                 # Who has not started yet does not listen, and libzmq's thread answers for who is busy.
-                text = f"{self._unreached()}: for {dialler.mute:.1f} s connections were accepted and nothing was said"
-                self.lose(errors.UnavailableError(None, None, f"{text}. Its process is stopped, or no dtfzmq server."))
+                text = f"{self._unreached()}: for {dialler.strange:.1f} s "
+                if dialler.foreign:
+                    text += f"another program answered there ({dialler.why}). {CHECK}"
+                else:
+                    text += (
+                        "connections were accepted and nothing was said. Its process is stopped, or no dtfzmq server."
+                    )
+                self.lose(errors.UnavailableError(None, None, text))
             return
         current = lanes[0] is channel
         lanes.remove(channel)

@@ -11,6 +11,7 @@ from dtfzmq.base import errors, threads
 from dtfzmq.wire import addresses
 from dtfzmq.wire.connections import Connection, find
 from dtfzmq.wire.dial import MUTE, REFUSED
+from dtfzmq.wire.lane import FOREIGN
 from dtfzmq.wire.settings import LinkSettings
 from dtfzmq.wire.silence import Silence
 from dtfzmq.wire.transport import LaneEvents
@@ -70,6 +71,11 @@ class _Dealer(Watched):
             receive(sock, self._lane)
         return MORE
 
+    @property
+    def answered(self) -> bool:
+        """True if anything came, as far as the system tells. What ZeroMQ makes nothing of may have."""
+        return self._connection is not None and self._connection.came() > 0
+
     def on_event(self, event: int, value: int) -> None:
         """See Watched."""
         if event == zmq.EVENT_CONNECTED:
@@ -86,7 +92,7 @@ class _Dealer(Watched):
             else:
                 self._lane.fruitless()
         elif event in FAILED:
-            self._lane.failed(FAILED[event], self.ready)
+            self._lane.failed(f"{FOREIGN} ({FAILED[event]})", self.ready)
 
     def send(self, frames: Sequence[Any], frozen: bool) -> None:
         """Send on it. Raises ZMQError if the connection is gone."""
@@ -176,6 +182,8 @@ class DealerLane(ZmqLane):
     def unanswered(self) -> str:
         """What an attempt says that took the time that it may take."""
         seconds = self._loop.now() - self._began
+        if self._dealer is not None and self._dealer.answered:
+            return f"{FOREIGN} (no ZeroMQ came within {seconds:.1f} s)"
         if self._dealer is not None and self._dealer.connected:
             return f"{MUTE} for {seconds:.1f} s"
         return f"no answer within {seconds:.1f} s"

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dtfzmq.wire.dial import MUTE, REFUSED
+from dtfzmq.wire.lane import FOREIGN
 from dtfzmq.wire.zmqpoll import NONE, SOME, ZmqPoller
 
 # Not yet known.
@@ -89,7 +90,9 @@ class Probe:
         except OSError as error:
             self._failed(error.errno or 0)
         else:
-            if first:
+            if first and first != _SIGNATURE[:1]:
+                self._end(f"{FOREIGN} (it does not speak ZeroMQ)", True)
+            elif first:
                 self._end("nothing came of the connection, and somebody answers there now", True)
             else:
                 self._failed(errno.ECONNRESET)

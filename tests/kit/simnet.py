@@ -17,6 +17,7 @@ from typing import Any
 from dtfzmq.base import errors
 from dtfzmq.wire import addresses
 from dtfzmq.wire.dial import MUTE, REFUSED
+from dtfzmq.wire.lane import FOREIGN
 from dtfzmq.wire.settings import LinkSettings
 from dtfzmq.wire.transport import BULK, Accept, Lane, LaneEvents, hand_over
 from tests.kit.simloop import HostLoop, SimLoop
@@ -220,6 +221,8 @@ class SimNet:
         self.bandwidth = 1e9
         #: Whether bulk lanes can be opened.
         self.bulk = True
+        #: Addresses where another program answers.
+        self.foreign: set[str] = set()
         #: A message above this does not pass: nothing that follows it does, and the connection ends.
         self.largest: float = math.inf
         self._cuts: set[frozenset[str]] = set()
@@ -240,7 +243,9 @@ class SimNet:
         if end.closed or end.host.loop.dead:
             return
         listener = self.listeners.get(name)
-        if listener is None or listener.host.loop.dead:
+        if name in self.foreign:
+            end.host.loop.call_soon(end.over, f"{FOREIGN} (it does not speak ZeroMQ)")
+        elif listener is None or listener.host.loop.dead:
             end.host.loop.call_soon(end.over, REFUSED)
         elif self.is_cut(end.host.name, listener.host.name) or listener.host.loop.stopped:
             wait = self.settings.connect_timeout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dtfzmq.base import errors
+from dtfzmq.wire import addresses
 from tests.kit.simworld import SETTINGS, SimStep, World
 
 ONE, OTHER = "/job:t/replica:0/task:0", "/job:t/replica:0/task:1"
@@ -38,6 +39,41 @@ def test_who_is_stopped_for_less_than_that_is_waited_for() -> None:
     world.loop.run(SETTINGS.limit - SETTINGS.connect_timeout)
     world.net.resume(world.tasks[OTHER].host)
     world.loop.run(1.0)
+    assert step.over and step.error is None
+
+
+def occupied(world: World) -> str:
+    """Another program is where a task should be. Returns the address, as a network knows it."""
+    world.net.kill(world.tasks[OTHER].host)
+    address = addresses.parse(world.addresses[OTHER]).text()
+    world.net.foreign.add(address)
+    return address
+
+
+def test_another_program_at_the_address_is_told_within_the_limit() -> None:
+    world = World(5, 2)
+    occupied(world)
+    step = begun(world)
+    world.loop.run(SOON)
+    assert step.over, "long before the connect limit"
+    assert isinstance(step.error, errors.UnavailableError)
+    assert OTHER in step.error.message and world.addresses[OTHER] in step.error.message
+    assert "another program answered there" in step.error.message
+    assert "Check that the address is right" in step.error.message
+
+
+@pytest.mark.parametrize("times", ["once", "for less than that"])
+def test_another_program_may_leave_the_address_to_the_task(times: str) -> None:
+    world = World(5, 2)
+    address = occupied(world)
+    step = begun(world)
+    world.loop.run(0.01 if times == "once" else SETTINGS.limit - SETTINGS.max_backoff)
+    world.net.foreign.discard(address)
+    if times == "once":
+        world.loop.run(SOON)
+        assert not step.over
+    world.start(OTHER)
+    world.loop.run(2 * SETTINGS.max_backoff)
     assert step.over and step.error is None
 
 

@@ -639,6 +639,37 @@ def test_a_port_that_ends_each_connection_does_not_refuse_them(client: Client, h
     assert client.wait_for(lambda: link.unattended), "nobody listens there any more"
 
 
+def first_answered(connection: socket.socket, answer: bytes) -> None:
+    """Answer the first bytes that come, as HTTP does, and close."""
+    connection.recv(100)
+    connection.sendall(answer)
+    connection.shutdown(socket.SHUT_RDWR)
+
+
+FOREIGN = {
+    "closes after its answer": lambda end: first_answered(end, b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+    "speaks first": lambda end: end.sendall(b"SSH-2.0-Other\r\n"),
+    "noise": lambda end: end.sendall(GARBAGE["noise"]),
+    "half of ZeroMQ": lambda end: end.sendall(b"\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL" + bytes(48) + b"\0\5hello"),
+}
+
+
+@pytest.mark.parametrize("serve", FOREIGN.values(), ids=FOREIGN)
+def test_another_program_at_the_address_is_not_waited_for_like_a_late_task(serve: Any) -> None:
+    client, port = (
+        Client(LinkSettings(limit=1.0, connect_timeout=0.3, connect_limit=600.0, max_backoff=0.2)),
+        Port(serve),
+    )
+    link = client.link(port.address, TASK)
+    with pytest.raises(errors.UnavailableError) as raised:
+        client.call(link, CountMe())
+    said = rf"client .* could not reach {TASK} at {port.address}: for \S+ s another program answered there \("
+    assert re.match(said + rf"{port.address}: .*\)\. Check that the address is right", raised.value.message)
+    assert port.served > 1, "one answer is not enough"
+    port.close()
+    client.close()
+
+
 def test_a_task_that_begins_to_listen_as_the_system_is_asked_is_reached(client: Client, server: Client) -> None:
     told = list[tuple[str, bool]]()
     with client.loop.held():
