@@ -69,8 +69,11 @@ def test_the_seeds_of_an_op_are_those_of_tensorflow():
 
 @pytest.mark.parametrize(
     ("seed", "cut"),
-    [(1.5, 1), (-1.5, 2**31 - 3), (np.float32(2.5), 2), (np.array(3), 3), (True, 1), (np.int8(-1), 2**31 - 2), (2**70, 256)],
-)
+    [
+        (1.5, 1), (-1.5, 2**31 - 3), (np.float32(2.5), 2), (np.array(3), 3),
+        (True, 1), (np.int8(-1), 2**31 - 2), (2**70, 256),
+    ],
+)  # fmt: skip
 def test_seeds_of_other_types_of_numbers_are_cut_as_tensorflow_does(seed, cut):
     with Graph().as_default():
         assert tf.get_seed(seed) == (87654321, cut)
