@@ -181,30 +181,31 @@ class BaseSession:
         deadline = clock.now() + timeout if timeout else 0.0
         if self._sent != self._graph.version:
             self._send_graph(timeout)
-        run = next(self._runs)
-        left = max(0.001, deadline - clock.now()) if deadline else 0.0
-        message = m.RunStep(
-            self._handle, call.number, run, call.feeds(values), None if call.known else call.signature, left, trace
-        )
-        answer = Answer()
         loop = self._loop
-        try:
-            done = loop.call(answer, _patience(left), self._connection.ask, message, answer)
-        except errors.OpError as error:
-            if not answer.done:
-                self._cancel(run, answer)
-                raise self._late(timeout) from None
-            if self._closed and isinstance(error, _ENDED):
-                raise errors.CancelledError(None, None, _CLOSED) from None
-            if message.signature is None and is_unknown_call(error, message.handle, call.number):
+        while True:
+            run = next(self._runs)
+            left = max(0.001, deadline - clock.now()) if deadline else 0.0
+            message = m.RunStep(
+                self._handle, call.number, run, call.feeds(values), None if call.known else call.signature, left, trace
+            )
+            answer = Answer()
+            try:
+                done: m.StepDone = loop.call(answer, _patience(left), self._connection.ask, message, answer)
+            except errors.OpError as error:
+                if not answer.done:
+                    self._cancel(run, answer)
+                    raise self._late(timeout) from None
+                if self._closed and isinstance(error, _ENDED):
+                    raise errors.CancelledError(None, None, _CLOSED) from None
+                if message.signature is not None or not is_unknown_call(error, message.handle, call.number):
+                    raise self._explained(error) from None
                 call.known = False
-                return self._step(call, values, max(0.001, deadline - clock.now()) if deadline else 0.0, trace)
-            raise self._explained(error) from None
-        except BaseException:
-            self._cancel(run, answer)
-            raise
-        call.known = True
-        return done
+            except BaseException:
+                self._cancel(run, answer)
+                raise
+            else:
+                call.known = True
+                return done
 
     def _cancel(self, run: int, answer: Answer) -> None:
         with self._loop.held():

@@ -63,10 +63,12 @@ def web_server() -> Iterator[int]:
 
     serving = threading.Thread(target=serve)
     serving.start()
-    yield listener.getsockname()[1]
-    listener.shutdown(socket.SHUT_RDWR)
-    listener.close()
-    serving.join(10)
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        serving.join(10)
 
 
 def test_a_target_that_cannot_be_reached_is_named_with_the_reason() -> None:
@@ -166,6 +168,25 @@ def test_an_extension_that_was_answered_too_late_is_no_harm(network: bool) -> No
     assert session.run(z, options=patient) == 7
     assert session.run(y + 2.0, options=patient) == 8
     session.close()
+    server.stop()
+
+
+@pytest.mark.parametrize("network", [False, True], ids=["same process", "over a link"])
+def test_the_limit_that_was_given_is_named_where_a_signature_is_sent_again(network: bool) -> None:
+    server = tf.train.Server.create_local_server()
+    x = tf.constant(2.0) * 3.0
+    with tf.Session(server.target, config=config() if network else None) as session:
+        assert session.run(x) == 6
+        (plans,) = (s.plans for s in server.core.master.sessions.values())
+        with server.loop.held():
+            plans.drop(next(iter(plans.calls.values())))
+            handlers = server.core.service.handlers
+            real = handlers[m.RunStep]
+            handlers[m.RunStep] = lambda *call: real(*call) if call[1].signature is None else None
+        with pytest.raises(tf.errors.DeadlineExceededError, match=r"a run within 0\.2 s; the step was cancelled"):
+            session.run(x, options=tf.RunOptions(timeout_in_ms=200))
+        handlers[m.RunStep] = real
+        assert session.run(x) == 6
     server.stop()
 
 
