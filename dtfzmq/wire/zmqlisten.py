@@ -98,6 +98,9 @@ class ZmqListener(Watched):
         self.lanes: dict[bytes, _RouterLane] = {}
         self._by_fd: dict[int, list[_RouterLane]] = {}
         self._barred: dict[bytes, None] = {}
+        # Lanes that are gone, and what number the last message read from each had: see `_read_out`.
+        self._leaving: dict[_RouterLane, int] = {}
+        self._reads = 0
         self._hello_limit = settings.hello_limit
         self._sweeping = False
         asked = addresses.parse(address)
@@ -169,6 +172,10 @@ class ZmqListener(Watched):
             state = SOME
             route: Any = sock.recv(NOW)
             lane = self.lanes.get(route)
+            if self._leaving:
+                self._reads += 1
+                if lane in self._leaving:
+                    self._leaving[lane] = self._reads
             if lane is None:
                 if route in self._barred:
                     discard(sock)
@@ -216,17 +223,31 @@ class ZmqListener(Watched):
 
     def _gone(self, lane: _RouterLane) -> None:
         """A lane cannot be routed to any more: it is over once what came by it is read."""
+        if lane.route in self.lanes and lane not in self._leaving:
+            if not self._leaving:
+                self._loop.call_soon(self._read_out)
+            self._leaving[lane] = self._reads
+
+    def _read_out(self) -> None:
+        """Read on, for all lanes that are gone. One is over when nothing is left, and also when others bring ever more:
+
+        libzmq takes a message of each that has any in turn, so nothing is left of one that all others passed.
+        """
         state = NONE
         try:
             state = self.drain()
         finally:
-            if state == MORE and lane.route in self.lanes:
-                self._loop.call_soon(self._gone, lane)
-            else:
-                lane.over("the connection ended")
+            longest = len(self.connections) + len(self.lanes) + len(self._barred) + TURN if state == MORE else 0
+            for lane, last in list(self._leaving.items()):
+                if self._reads - last >= longest:
+                    del self._leaving[lane]
+                    self._loop.call_soon(lane.over, "the connection ended")
+            if self._leaving:
+                self._loop.call_soon(self._read_out)
 
     def forget(self, lane: _RouterLane) -> None:
         """A lane is over: drop what may still come on it."""
+        self._leaving.pop(lane, None)
         if self.lanes.pop(lane.route, None) is not None:
             of_fd = self._by_fd[lane.fd]
             of_fd.remove(lane)

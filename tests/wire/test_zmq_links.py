@@ -33,7 +33,7 @@ from dtfzmq.wire.messages import CancelStep
 from dtfzmq.wire.settings import LinkSettings
 from dtfzmq.wire.zmqpoll import NONE, SOME, ZmqPoller
 from dtfzmq.wire.zmqprobe import Probe
-from dtfzmq.wire.zmqsocket import NO_RECONNECT_MS
+from dtfzmq.wire.zmqsocket import NO_RECONNECT_MS, PROBE, TURN
 from tests.kit.peer import Answering, Count, CountMe, Echo, Forget, HoldInterpreter, PushMe, me
 from tests.kit.relay import Relay
 
@@ -491,6 +491,38 @@ def test_nothing_is_lost_or_done_twice_through_a_relay_that_is_cut(client: Clien
     assert counts == list(range(1, 481))
     assert link.statistics().repeats_out > 0
     relay.close()
+
+
+def test_a_connection_that_ended_is_found_however_much_others_send(client: Client) -> None:
+    server = serving(dataclasses.replace(PATIENT, hello_limit=600.0))
+    extra = Client()
+    links = [caller.link(server.endpoint.me.address) for caller in (client, extra)]
+    for link in links:
+        client.call(link, CountMe())
+    flood = zmqnet.context().socket(zmq.DEALER)
+    flood.linger, flood.sndhwm = 0, 0
+    flood.connect(server.endpoint.me.address.replace("zmq:", "tcp:"))
+    listener = server.endpoint._listener._outer  # type: ignore[union-attr]  # a look inside
+    drain = listener.drain
+
+    def drain_and_refill() -> int:
+        for _ in range(TURN):
+            flood.send(PROBE)
+        return int(drain())
+
+    with server.loop.held():
+        for _ in range(20_000):
+            flood.send(PROBE)
+        listener.drain = drain_and_refill
+        for link in links:
+            link.controls[0].lane._dealer.shut(0)  # its process was killed
+    assert server.wait_for(lambda: all(link.down for link in server.endpoint.links()), 10)
+    with server.loop.held():
+        del listener.drain
+    assert not listener._leaving
+    flood.close()
+    extra.close()
+    server.close()
 
 
 def test_a_forked_child_does_not_touch_what_it_inherited(client: Client, server: Client) -> None:
