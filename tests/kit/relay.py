@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from dtfzmq.base import clock
+
 
 class Relay:
     """A TCP relay that can cut what it carries, and be slow: `rate` is in bytes a second each way of a connection.
@@ -29,6 +31,8 @@ class Relay:
         self._gate = threading.Event()
         self._gate.set()
         self._threads: list[threading.Thread] = []
+        #: For how long nothing was carried one way at most, between two pieces.
+        self.longest_pause = 0.0
         self._start(self._serve)
 
     def _start(self, fn: Callable[..., None], *args: Any) -> None:
@@ -50,12 +54,16 @@ class Relay:
             self._start(self._carry, far, near)
 
     def _carry(self, source: socket.socket, target: socket.socket) -> None:
+        last = clock.now()
         with contextlib.suppress(OSError):
             while data := source.recv(4096):
                 self._gate.wait()
                 if self._over.wait(len(data) / self._rate):
                     break
                 target.sendall(data)
+                before, last = last, clock.now()
+                with self._lock:
+                    self.longest_pause = max(self.longest_pause, last - before)
         self._shut(source, target)
 
     def _shut(self, *ends: socket.socket) -> None:
