@@ -22,18 +22,14 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code: 0 well, 1 an error that is printed, 2 bad usage, 130 Ctrl-C."""
-    try:
-        return _call(parser().parse_args(argv))
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
-
-
-def _call(arguments: argparse.Namespace) -> int:
+    arguments = parser().parse_args(argv)
     try:
         code: int = arguments.call(arguments)
-        return code
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
     except BrokenPipeError:
         return 1
     except (errors.OpError, OSError, ValueError, TypeError, RuntimeError) as error:
         print(f"dtfzmq {arguments.verb}: {type(error).__name__}: {error}", file=sys.stderr)
         return 1
+    return code

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import socket
@@ -57,25 +56,6 @@ def test_a_daemon_ends_on_a_signal_and_leaves_its_port(
     assert task.wait() == code, task.output()
     assert time.monotonic() - begin < limit
     assert can_bind(cluster.address("ps"))
-
-
-def test_ctrl_c_amid_the_imports_ends_the_command_without_a_word(tmp_path: Path) -> None:
-    (tmp_path / "msgpack.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(60)\n")
-    process = subprocess.Popen(
-        [sys.executable, str(ROOT / "bin" / "dtfzmq"), "serve", "--cluster", "ps=127.0.0.1:0"],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
-    )  # fmt: skip
-    assert process.stdout is not None and process.stdout.readline() == "importing\n"
-    process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=30)[0] == ""
-    assert process.returncode == 130
-
-
-def test_the_installed_command_is_the_module(tmp_path: Path) -> None:
-    command = subprocess.run([sys.executable, str(ROOT / "bin" / "dtfzmq"), "--help"], capture_output=True, text=True,
-                             env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=30)  # fmt: skip
-    assert (command.returncode, command.stdout) == dtfzmq("--help")[:2]
 
 
 def test_a_daemon_that_is_told_to_end_again_and_again_ends_well(processes: Processes) -> None:
