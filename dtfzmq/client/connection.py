@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -107,7 +108,9 @@ class LinkConnection:
     def ask(self, message: Any, answer: Answer) -> None:
         """See Connection."""
         link = self._link()
-        answer.call = link.call(message, answer, frozen=False)
+        # A client that was stopped for a while, say, was given up: its master has not seen what it asks first then.
+        again = functools.partial(self.ask, message, answer) if answer.call is None else None
+        answer.call = link.call(message, answer, frozen=False, again=again)
         if link.state == UP:
             self._was_up = True
         elif self._was_up:
@@ -116,7 +119,7 @@ class LinkConnection:
 
     def _look(self, link: Any, answer: Answer) -> None:
         """The master was there once: when nobody listens in its place it is not waited for."""
-        if answer.done:
+        if answer.done or answer.call.link is not link:
             return
         if link.unattended:
             answer.call.cancel()

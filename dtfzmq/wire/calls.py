@@ -16,14 +16,17 @@ Done = Callable[[Any, "errors.OpError | None"], None]
 
 
 class Call:
-    """A request that waits for its reply. `done(reply, error)` is called exactly once, unless it is cancelled."""
+    """A request that waits for its reply. `done(reply, error)` is called exactly once, unless it is cancelled or asked
+    `again`.
+    """
 
-    __slots__ = ("done", "id", "item", "link", "timer", "transfers")
+    __slots__ = ("again", "done", "id", "item", "link", "timer", "transfers")
 
-    def __init__(self, link: Link, number: int, done: Done) -> None:
+    def __init__(self, link: Link, number: int, done: Done, again: Callable[[], None] | None) -> None:
         self.link: Link | None = link
         self.id = number
         self.done: Done | None = done
+        self.again = again
         self.timer: Any = None
         self.item: Message | None = None
         self.transfers: list[int] = []
@@ -36,17 +39,26 @@ class Call:
     def cancel(self) -> None:
         """Nobody waits any more: `done` is not called, what was not sent is not sent, the peer is told. Baton only."""
         link, self.link = self.link, None
-        self.done = None
+        self.done = self.again = None
         if self.timer is not None:
             self.timer.cancel()
         if link is not None:
             link.cancel_call(self)
 
+    def ask_again(self) -> None:
+        """For the link: it is lost, and the peer knows nothing of the request."""
+        again, self.again = self.again, None
+        self.link = None
+        self.done = None
+        if self.timer is not None:
+            self.timer.cancel()
+        if again is not None:
+            again()
+
     def finish(self, reply: Any, error: errors.OpError | None) -> None:
         """For the link: the end of the call."""
         done, self.done = self.done, None
-        self.link = None
-        self.item = None
+        self.link = self.item = self.again = None
         if self.timer is not None:
             self.timer.cancel()
         if done is not None:

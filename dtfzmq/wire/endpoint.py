@@ -130,6 +130,8 @@ class Endpoint:
         self._targets: dict[tuple[str, ...], Link] = {}
         self._all: dict[Link, None] = {}
         self._lost: dict[str, None] = {}
+        # Of links that were given up, by our generation: how much came on them.
+        self._given_up: dict[int, int] = {}
         self._count = itertools.count(1)
         self._pushed: dict[int, list[Any]] = {}
         self._listener: Listener | None = None
@@ -309,6 +311,10 @@ class Endpoint:
             self._lost[str(tuple(link.addresses))] = None
         if len(self._lost) > _MAX_LOST:
             del self._lost[next(iter(self._lost))]
+        if link.their_generation:
+            self._given_up[link.generation] = link.inbox.received
+            if len(self._given_up) > _MAX_LOST:
+                del self._given_up[next(iter(self._given_up))]
 
     def adopt(self, link: Link, who: Who) -> bool:
         """A link learned who its peer is. False if the link was refused for it, and lost."""
@@ -378,7 +384,8 @@ class Endpoint:
                     None,
                     f"{self.me.title()} had given the link up, since it was down for too long. Run again what it was "
                     "used for.",
-                )
+                ),
+                self._given_up.get(said.your_generation, -1),
             )
             return
         sent = 0 if link is None else link.outbox.number

@@ -72,11 +72,15 @@ class Welcome:
 
 @message
 class Refused:
-    """Refuses a hello, with the class of error it is and who is here."""
+    """Refuses a hello, with the class of error it is and who is here.
+
+    `received`: the highest number that was received on a link that was given up here; below 0: none is known.
+    """
 
     code: int
     reason: str
     me: dict[str, object]
+    received: int = -1
 
 
 Cluster = Mapping[str, list[str]]

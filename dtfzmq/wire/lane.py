@@ -125,9 +125,10 @@ class Channel:
             self._timer.cancel()
         self.send([codec.pack([frames.PING, 0])])
 
-    def refuse(self, error: errors.OpError) -> None:
-        """Turn the hello down with a reason, and end."""
-        self._say(frames.REFUSED, hello.Refused(error.error_code, error.message, hello.who_to_wire(self._endpoint.me)))
+    def refuse(self, error: errors.OpError, received: int = -1) -> None:
+        """Turn the hello down with a reason, and end. `received`: see Refused."""
+        me = hello.who_to_wire(self._endpoint.me)
+        self._say(frames.REFUSED, hello.Refused(error.error_code, error.message, me, received))
         self.end("refused")
 
     def _go_live(self, who: hello.Who, received: int) -> None:
@@ -160,7 +161,8 @@ class Channel:
             refused = _message(header, hello.Refused)
             link = self.link
             self.close()
-            link.refused(self, errors.make(refused.code, refused.reason), hello.who_from_wire(refused.me))
+            error = errors.make(refused.code, refused.reason)
+            link.refused(self, error, hello.who_from_wire(refused.me), refused.received)
         elif kind == frames.PING:
             self.expect(self._endpoint.settings.limit)  # see `consider`
         else:

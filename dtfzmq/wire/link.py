@@ -325,8 +325,11 @@ class Link(Carrier):
         self._diallers[CONTROL].start(self._attempts[CONTROL].pause)
         self.inquiry.answer(False)  # last: a newcomer may be waiting to take the peer's place
 
-    def refused(self, channel: Channel, error: errors.OpError, who: hello.Who) -> None:
-        """A hello of ours was refused. That of a bulk lane is tried again, any other is the end."""
+    def refused(self, channel: Channel, error: errors.OpError, who: hello.Who, received: int) -> None:
+        """A hello of ours was refused. That of a bulk lane is tried again, any other is the end.
+
+        `received`: how much the peer had received when it gave this link up, below 0 if that is not known.
+        """
         if self.error is not None:
             return
         if channel.kind == BULK:
@@ -336,7 +339,10 @@ class Link(Carrier):
             return  # a second way to a peer that we have
         error.message = f"{self.route()} was refused: {error.message}"
         error.args = (error.message,)
+        unseen = self.take_unseen(received) if received >= 0 else ()
         self.lose(error)
+        for call in unseen:
+            self._guarded(call.ask_again)
 
     def gone(self, reason: str) -> None:
         """The peer says goodbye."""

@@ -99,6 +99,10 @@ class Outbox:
         self.waiting_bytes -= item.nbytes
         return True
 
+    def unseen(self, received: int) -> list[Message]:
+        """What a peer has not got that received up to this number: sent and lost, or not sent yet; pushes aside."""
+        return [*(item for item in self.flying if item.number > received), *self._first]
+
     def forget(self, step: int) -> None:
         """Drop what waits for a step that is over."""
         queue = self._steps.pop(step, None)

@@ -56,14 +56,23 @@ class Sender(abc.ABC):
 
     # -- sending ------------------------------------------------------------------------------------------------------
 
-    def call(self, request: Any, done: Done, *, deadline: float | None = None, frozen: bool = True) -> Call:
+    def call(
+        self,
+        request: Any,
+        done: Done,
+        *,
+        deadline: float | None = None,
+        frozen: bool = True,
+        again: Callable[[], None] | None = None,
+    ) -> Call:
         """Send a request; ``done(reply, error)`` is called once, later. `deadline` is a moment of the loop's time.
 
+        `again` is called in place of `done` if the peer had given this link up before it received the request.
         `frozen=False`: tensors of the request may be written by their owner once the call is done or cancelled, so no
         lent byte of theirs is left behind then.
         """
         self._last_call += 1
-        call = Call(self, self._last_call, done)  # type: ignore[arg-type]  # every Traffic is a Link
+        call = Call(self, self._last_call, done, again)  # type: ignore[arg-type]  # every Traffic is a Link
         if self.error is not None:
             self.loop.call_soon(call.finish, None, self.error)
             return call
@@ -258,6 +267,11 @@ class Sender(abc.ABC):
             self._guarded(self.endpoint.push_lost, self, item.step, error)
         else:
             _log.error("%s", error)
+
+    def take_unseen(self, received: int) -> list[Call]:
+        """Calls that are to be asked again where the peer received up to this number; they are this link's no more."""
+        asked = [item.fields[0] for item in self.outbox.unseen(received) if item.kind == frames.REQUEST]
+        return [self.calls.pop(n) for n in asked if n in self.calls and self.calls[n].again is not None]
 
     def cancel_call(self, call: Call) -> None:
         """For Call: nobody waits for it any more."""

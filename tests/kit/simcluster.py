@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dtfzmq.base import errors, names
+from dtfzmq.client.connection import LinkConnection
 from dtfzmq.cluster.task import Task
 from dtfzmq.graph import serial
 from dtfzmq.graph.graph import Graph
@@ -95,6 +96,23 @@ class SimCluster:
         return SimSession(self, f"client{self.clients}", master, graph, config or {})
 
 
+class _Answer:
+    """See client.connection.Answer."""
+
+    def __init__(self, answered: Answered) -> None:
+        self._answered = answered
+        self.call: Any = None
+        self.done = False
+
+    def __call__(self, reply: Any, error: errors.OpError | None = None) -> None:
+        self.done = True
+        self._answered(reply, error)
+
+    def fail(self, error: errors.OpError) -> None:
+        """End with an error."""
+        self(None, error)
+
+
 class SimSession:
     """A client process with one session. Calls return at once and answer by calling back, exactly once."""
 
@@ -104,7 +122,8 @@ class SimSession:
         loop: Any = self.host.loop
         who = Who("", rng.getrandbits(62) | 1, rng.randrange(1, 9999), "sim")
         self.endpoint = Endpoint(loop, self.host.transport, who, Quiet(), cluster.settings, {}, rng)
-        self._address = cluster.addresses[master]
+        address = cluster.addresses[master]
+        self._connection = LinkConnection(loop, lambda: self.endpoint.link("", [address]), lambda: None)
         self._graph = graph
         self._config = config
         self._handle = ""
@@ -144,4 +163,4 @@ class SimSession:
         self._call(m.CloseSession(self._handle), answered)
 
     def _call(self, message: Any, answered: Answered) -> None:
-        self.endpoint.link("", [self._address]).call(message, answered)
+        self._connection.ask(message, _Answer(answered))  # type: ignore[arg-type]  # it has what an Answer has

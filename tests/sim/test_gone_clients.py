@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import collections
+import random
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgpack
@@ -13,6 +15,7 @@ import dtfzmq as tf
 from dtfzmq.base import errors
 from dtfzmq.cluster.master import ABANDONED_S
 from dtfzmq.wire import frames
+from dtfzmq.wire.messages import RunStep
 from dtfzmq.wire.settings import LinkSettings
 from dtfzmq.wire.transport import BULK, CONTROL
 from tests.kit.simcluster import SimCluster, SimSession
@@ -38,8 +41,8 @@ class Answers:
 class Cluster(SimCluster):
     """A ps and a worker; `master` is where clients go."""
 
-    def __init__(self, master: str) -> None:
-        super().__init__(3, {"ps": 1, "worker": 1})
+    def __init__(self, master: str, seed: int = 3) -> None:
+        super().__init__(seed, {"ps": 1, "worker": 1})
         self.master = master
 
 
@@ -312,6 +315,116 @@ def test_a_client_that_is_back_in_time_has_its_session(cluster: Cluster, how: st
         assert len(begun.found) == 1 and not isinstance(begun.found[0], Exception)
     cluster.loop.run(2 * ABANDONED_S)
     assert kept.sessions() == 1
+
+
+@pytest.mark.parametrize("begun", ["at once", "before its connection is found to have ended", "while it dials"])
+def test_what_a_client_asks_first_that_was_given_up_is_not_lost(cluster: Cluster, begun: str) -> None:
+    session = client(cluster)
+    assert run(cluster, session, PROGRAM.put) == []
+    cluster.net.stop(session.host)
+    cluster.loop.run(2 * cluster.settings.limit)
+    answers = Answers()
+    if begun == "at once":
+        session.run([PROGRAM.size], answers)  # before anything that its loop has to tell
+    cluster.net.slow(session.host.name, 20.0)
+    cluster.net.resume(session.host)
+    if begun != "at once":
+        cluster.loop.run(0.0 if begun.startswith("before") else 0.005)
+        session.run([PROGRAM.size], answers)
+    cluster.loop.run(3.0)
+    assert answers.found and answers.last() == [1]
+    assert run(cluster, session, PROGRAM.put, 3.0) == []
+
+
+def test_what_the_master_had_of_a_client_that_it_gave_up_is_not_asked_again(cluster: Cluster) -> None:
+    other, session, waits = client(cluster), client(cluster), Answers()
+    session.run([PROGRAM.take], waits)
+    cluster.loop.run(0.1)
+    cluster.net.stop(session.host)
+    cluster.loop.run(2 * cluster.settings.limit)
+    cluster.net.resume(session.host)
+    cluster.loop.run(3.0)
+    assert isinstance(waits.last(), errors.UnavailableError), "it may have been done"
+    assert run(cluster, other, PROGRAM.put) == []
+    assert run(cluster, other, PROGRAM.size) == [1]
+
+
+class Coming:
+    """A client that is stopped, cut off and loses lanes, by seed, while it runs steps that count."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.cluster = Cluster(self.rng.choice([PS, WORKER]), seed)
+        self.other, self.session = client(self.cluster), client(self.cluster)
+        self.answers: list[Answers] = []
+        self.asked_again = 0
+        #: How often the master was asked for each run.
+        self.began = collections.Counter[int]()
+        handlers = self.cluster.servers[self.cluster.master].core.service.handlers
+        serve, ask = handlers[RunStep], self.session._connection.ask
+
+        def served(link: Any, message: Any, reply: Any) -> None:
+            self.began[message.run] += 1
+            serve(link, message, reply)
+
+        def asked(message: Any, answer: Any) -> None:
+            self.asked_again += answer.call is not None
+            ask(message, answer)
+
+        handlers[RunStep] = served
+        self.session._connection.ask = asked  # type: ignore[method-assign]  # to look on
+
+    def strike(self) -> None:
+        rng, net, loop, host = self.rng, self.cluster.net, self.cluster.loop, self.session.host
+        mend = rng.choice([0.1, 1.5, 3.5, 6.0])
+        kind = rng.choice(["stop", "stop", "cut", "lane"])
+        if kind == "stop" and not host.stopped:
+            net.stop(host)
+            loop.call_later(mend, net.resume, host)
+        elif kind == "cut":
+            net.cut(host.name, self.cluster.master)
+            loop.call_later(mend, net.heal, host.name, self.cluster.master)
+        elif kind == "lane":
+            for end in net.ends_of(host)[:1]:
+                net.end_lane(end)
+
+    def check(self) -> None:
+        for _ in range(12):
+            self.cluster.net.latency = self.rng.choice([0.0005, 0.01])
+            if self.rng.random() < 0.4:
+                self.strike()
+            self.answers.append(Answers())
+            self.session.run([PROGRAM.apply], self.answers[-1])
+            self.cluster.loop.run(self.rng.choice([0.0, 0.002, 0.02, 0.1, 4.0]))
+        self.cluster.loop.run(30.0)
+        assert all(len(answers.found) == 1 for answers in self.answers), "each is answered, once"
+        errors_met = [a.found[0] for a in self.answers if isinstance(a.found[0], Exception)]
+        assert all(isinstance(error, errors.UnavailableError) for error in errors_met), errors_met
+        assert max(self.began.values(), default=1) == 1, "no master is asked twice"
+        (count,) = run(self.cluster, self.other, PROGRAM.count, 3.0)
+        done = len(self.answers) - len(errors_met)
+        assert done <= count <= len(self.answers)
+
+
+@pytest.mark.timeout(900)
+def test_steps_of_a_client_that_comes_and_goes_run_once(
+    request: pytest.FixtureRequest, tell: Callable[[Mapping[str, int]], None]
+) -> None:
+    one, count = request.config.getoption("--seed"), request.config.getoption("--seeds")
+    seeds = [one] if one is not None else range(count)
+    counts = collections.Counter[str]()
+    for seed in seeds:
+        coming = Coming(seed)
+        try:
+            coming.check()
+        except BaseException as exc:
+            exc.args = (f"seed {seed}: {exc}",)
+            raise
+        counts["asked again"] += coming.asked_again
+        counts["failed"] += sum(isinstance(a.found[0], Exception) for a in coming.answers)
+        counts["done"] += sum(not isinstance(a.found[0], Exception) for a in coming.answers)
+    tell(counts)
+    assert len(seeds) < 20 or all(counts[kind] > 0 for kind in ("asked again", "failed", "done"))
 
 
 def test_a_session_is_kept_as_long_as_its_client_may_take_to_be_back() -> None:
