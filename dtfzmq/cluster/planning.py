@@ -77,18 +77,18 @@ class Planning:
         except Exception as error:  # names that a client made up
             self._fail(errors.wrap(error))
             return
-        nodes, plan = session.nodes, self.plan
+        plan, size = self.plan, len(session.nodes)
 
         def think() -> tuple[Pruned, set[str]]:
-            with collecting.paused(len(nodes)):
+            with collecting.paused(size):
                 return think_at_once()
 
         def think_at_once() -> tuple[Pruned, set[str]]:
+            nodes = session.nodes[:size]  # the graph may grow on the baton meanwhile
             pruned = prune(nodes, feeds, fetches, targets)
             plan.feeds = fed_tensors(nodes, feeds)
-            known = session.placed
-            session.placed = len(nodes)
-            session.placer.extend(nodes[known : session.placed])
+            known, session.placed = session.placed, size
+            session.placer.extend(nodes[known:])
             session.placer.place(pruned)
             return pruned, _tasks_of(pruned)
 
@@ -101,7 +101,7 @@ class Planning:
             else:
                 self._fail(errors.wrap(error))
 
-        self._exclusive(len(nodes), think, thought, failed)
+        self._exclusive(think, thought, failed)
 
     def late(self, timeout: float) -> errors.OpError:
         """The error of a run whose time ran out while it waited for this."""
@@ -137,10 +137,11 @@ class Planning:
         return feeds, fetches, [index[name] for name in target_names]
 
     def _exclusive(
-        self, size: int, work: Callable[[], Any], then: Callable[[Any], None], failed: Callable[[BaseException], None]
+        self, work: Callable[[], Any], then: Callable[[Any], None], failed: Callable[[BaseException], None]
     ) -> None:
-        """Run `work` when no other planning of this session is at its placer."""
+        """Run `work` when no other planning of this session is at its placer and device table."""
         session = self.session
+        size = len(session.nodes)
 
         def finished(fn: Callable[[Any], None], value: Any) -> None:
             session.planning_now = False
@@ -163,11 +164,17 @@ class Planning:
         """Placement needs to know all devices of some tasks."""
 
         def met() -> None:
+            found = {}
             for task in tasks:
                 known = self.master.peers.met(task)
                 assert known is not None  # see _contact
-                self.session.table.learn(task, [device[0] for device in known[1]])
-            self.start()
+                found[task] = [device[0] for device in known[1]]
+
+            def learn() -> None:
+                for task, devices in found.items():
+                    self.session.table.learn(task, devices)
+
+            self._exclusive(learn, lambda _: self.start(), lambda error: self._fail(errors.wrap(error)))
 
         self._contact(tasks, (), met)
 

@@ -10,7 +10,7 @@ from dtfzmq.cli.ports import HeldPorts
 
 
 @contextlib.contextmanager
-def start(jobs: Mapping[str, int]) -> Iterator[dict[str, tf.train.Server]]:
+def start(jobs: Mapping[str, int], config: tf.ConfigProto | None = None) -> Iterator[dict[str, tf.train.Server]]:
     """Run a server for each task of `jobs` ({"ps": 1, "worker": 2}); yields them as "job:index"; stopped at the end."""
     held = HeldPorts(sum(jobs.values()))
     ports = iter(held.ports)
@@ -19,7 +19,7 @@ def start(jobs: Mapping[str, int]) -> Iterator[dict[str, tf.train.Server]]:
     try:
         for job, count in jobs.items():
             for index in range(count):
-                made[f"{job}:{index}"] = tf.train.Server(spec, job_name=job, task_index=index)
+                made[f"{job}:{index}"] = tf.train.Server(spec, job_name=job, task_index=index, config=config)
         yield made
     finally:
         for server in made.values():
