@@ -192,7 +192,7 @@ _CLASH = re.compile(r"operands could not be broadcast together with shapes \((.*
 
 
 def wrap(exc: BaseException, where: str = "") -> OpError:
-    """Any exception as an OpError: itself if it is one, else of the class that its kind suggests.
+    """An exception of what runs kernels, or reads what a caller sent: itself if an OpError, else as its kind suggests.
 
     What a kernel complains of (ValueError, TypeError, IndexError) is the caller's input, so InvalidArgument; a
     MemoryError is ResourceExhausted; KeyboardInterrupt and the like are Cancelled; anything else is Unknown, with its
@@ -217,6 +217,16 @@ def wrap(exc: BaseException, where: str = "") -> OpError:
     error = make(code, f"{where}: {text}" if where else text)
     error.__cause__ = exc
     error.remote_traceback = "".join(traceback.format_exception(type(exc), exc, exc.__traceback__))
+    return error
+
+
+def internal(exc: BaseException) -> OpError:
+    """As `wrap`, but of code in which neither a kernel nor unchecked input can be at fault: Internal, a bug of ours."""
+    if isinstance(exc, (OpError, MemoryError)) or not isinstance(exc, Exception):
+        return wrap(exc)
+    error = make(INTERNAL, f"{type(exc).__name__}: {exc}. This is a bug in dtfzmq; `remote_traceback` has its place.")
+    error.__cause__ = exc
+    error.remote_traceback = "".join(traceback.format_exception(exc))
     return error
 
 

@@ -107,7 +107,7 @@ class Master:
             return nodes
 
         size = len(plain) if isinstance(plain, list) else 0
-        self.off_baton(size, planning.INLINE_NODES, decode, add, reply.fail)
+        self.off_baton(size, planning.INLINE_NODES, decode, add, lambda e: reply.fail(errors.internal(e)))
 
     def off_baton(
         self,
@@ -319,7 +319,7 @@ class Master:
             step.start(session.handle, feeds, timeout, trace)
         except Exception as error:
             _log.exception("a step could not be started")
-            step.fail(errors.wrap(error))
+            step.fail(errors.internal(error))
         return step
 
     def step_over(self, session: MasterSession, step: Step) -> None:

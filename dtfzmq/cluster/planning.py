@@ -99,7 +99,7 @@ class Planning:
             if isinstance(error, DevicesNeeded):
                 self._ask(error.tasks)
             else:
-                self._fail(errors.wrap(error))
+                self._fail(errors.internal(error))
 
         self._exclusive(think, thought, failed)
 
@@ -174,7 +174,7 @@ class Planning:
                 for task, devices in found.items():
                     self.session.table.learn(task, devices)
 
-            self._exclusive(learn, lambda _: self.start(), lambda error: self._fail(errors.wrap(error)))
+            self._exclusive(learn, lambda _: self.start(), lambda error: self._fail(errors.internal(error)))
 
         self._contact(tasks, (), met)
 
@@ -206,7 +206,7 @@ class Planning:
             if late is not None:
                 late.cancel()
             if error is not None:
-                self._fail(errors.wrap(error))
+                self._fail(errors.internal(error))
             else:
                 self._if_none_lost(tasks, None, met, lambda: self._contact(tasks, gone, met))
 
@@ -268,7 +268,7 @@ class Planning:
             INLINE_NODES,
             work,
             lambda cut: self._if_none_lost(tasks, None, lambda: self._register(cut, again), again),
-            lambda e: self._fail(errors.wrap(e)),
+            lambda e: self._fail(errors.internal(e)),
         )
 
     def _register(self, cut: list[tuple[Part, Any, list[Any]]], again: Callable[[], None]) -> None:
@@ -289,7 +289,7 @@ class Planning:
                 # Large constants come after what the task was told of the end, and begin the session anew there.
                 peer.tell(m.DeleteWorkerSession(session.handle))
             if error is not None:
-                failures[part.task] = errors.wrap(error)
+                failures[part.task] = errors.internal(error)
             else:
                 self._parts.append(
                     PlanPart(part.task, peer, reply.handle, part.feeds, part.fetches, part.task == peers.me)
@@ -358,7 +358,7 @@ class Planning:
             except Exception as error:
                 if not isinstance(error, errors.OpError):
                     _log.exception("a planning met an error")
-                self._fail(errors.wrap(error))
+                self._fail(errors.internal(error))
 
         return call
 

@@ -105,7 +105,7 @@ class Worker:
 
         def finish(part: Any, error: BaseException | None) -> None:
             if error is not None:
-                reply.fail(errors.wrap(error))
+                reply.fail(errors.internal(error))
                 return
             if self.sessions.get(found.handle) is not found:
                 reply.fail(self._no_session(found.handle))

@@ -261,7 +261,7 @@ class Run:
                 except Busy:
                     return True
                 except BaseException as exc:
-                    self._fail(errors.wrap(exc))
+                    self._fail(errors.internal(exc))
                     if not isinstance(exc, Exception) and not self._on_baton and _strikes_here():
                         raise  # Ctrl-C amid a kernel: whoever lent this thread has the run go on, to its end, elsewhere
         finally:
@@ -419,7 +419,7 @@ class Run:
                 for index, value in fetched:
                     self.on_fetch(index, value)
         except Exception as exc:
-            error = errors.wrap(exc)
+            error = errors.internal(exc)
             self.error = self.error or error
             ctx.cancel(error)
         for key, frame, number, extra in receives:

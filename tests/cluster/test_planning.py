@@ -1,4 +1,4 @@
-"""Large graphs are planned off the baton: what a planning looks at stands still meanwhile."""
+"""Plannings: what those off the baton look at stands still meanwhile, and what becomes of a fault in one."""
 
 from __future__ import annotations
 
@@ -108,3 +108,20 @@ def test_devices_are_learnt_of_between_plannings(held: Held) -> None:
     held.join()
     assert PS + "/device:CPU:0" in visible and PS + "/device:CPU:1" not in visible
     assert len(turns) == 3
+
+
+@pytest.mark.parametrize("stage", ["prune", "partition_by_task"])
+def test_a_bug_in_planning_is_not_told_as_the_callers_mistake(monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
+    def fault(*args: Any) -> Any:
+        return [][1]
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        fetch = tf.constant(1.0) + 1.0
+        with monkeypatch.context() as planted:
+            planted.setattr(planning, stage, fault)
+            with pytest.raises(
+                tf.errors.InternalError, match="IndexError: list index out of range. This is a bug"
+            ) as raised:
+                session.run(fetch)
+            assert "in fault" in raised.value.remote_traceback
+        assert session.run(fetch) == 2
