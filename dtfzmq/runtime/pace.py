@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from dtfzmq.runtime.plan import SHORT_S, Plan
 # A run that turns out longer is moved off the baton between two segments. One of a plan that is known to compute for
 # longer at once does not begin there.
 LIMIT_S = 2e-3
-# A shape has no more numbers.
-_DIMS = 8
+# A shape has no more numbers; of more texts, so many stand for all.
+_FEW = 8
 
 
 class Pace:
@@ -36,23 +37,25 @@ class Pace:
         self.large = False
 
     def weigh(self, value: Any) -> None:
-        """Look at the size of an input, and at what may be a size, before anything is computed from it.
-
-        Of an array of objects, as texts are, the references count.
-        """
-        plan = self._plan
+        """Look at the size of an input, and at what may be a size or a shape, before anything is computed from it."""
+        nbytes = count = 0
         if type(value) is np.ndarray:
-            if value.nbytes > self._nbytes:
-                self._nbytes = value.nbytes
-                self.large |= value.nbytes > plan.known_bytes
-            if value.ndim != 1 or not 0 < value.size <= _DIMS or value.dtype.kind not in "iu":
-                return
-            value = max(value.tolist())
-        elif not isinstance(value, np.integer):
-            return
-        if value > self._count:
-            self._count = int(value)
-            self.large |= self._count > plan.known_count
+            nbytes = value.nbytes
+            if value.dtype.hasobject:
+                few = sum([len(text) for text in value.flat[:_FEW] if type(text) is bytes])
+                nbytes += few * max(value.size, _FEW) // _FEW
+            elif value.ndim == 1 and value.size <= _FEW and value.dtype.kind in "iu":
+                count = math.prod([size for size in value.tolist() if size > 0])
+        elif isinstance(value, np.integer):
+            count = int(value)
+        elif type(value) is bytes:
+            nbytes = len(value)
+        if nbytes > self._nbytes:
+            self._nbytes = nbytes
+            self.large |= nbytes > self._plan.known_bytes
+        if count > self._count:
+            self._count = count
+            self.large |= count > self._plan.known_count
 
     def stretch(self, began: float, started: float, on_baton: bool) -> None:
         """A stretch is over that began at `began` by `clock.perf`, `started` by `clock.cpu`.

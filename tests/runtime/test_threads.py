@@ -139,8 +139,11 @@ def test_a_plan_that_is_long_but_waits_often_runs_inline(real: Real, monkeypatch
         (np.zeros(FEW_BYTES, np.uint8), np.zeros(FEW_BYTES * TIMES + 1, np.uint8)),
         (np.int32(FEW_COUNT), np.int32(FEW_COUNT * TIMES + 1)),
         (np.array([-1, FEW_COUNT]), np.array([FEW_COUNT * TIMES + 1, 0])),
+        (np.array([2, FEW_COUNT // 2]), np.array([FEW_COUNT, TIMES, 2])),
+        (np.array(b"x" * FEW_BYTES, object), np.array(b"x" * FEW_BYTES * TIMES * 2, object)),
+        (np.array([b"x"] * 100, object), np.array([b"x" * FEW_BYTES] * 100, object)),
     ],
-    ids=["bytes", "number", "shape"],
+    ids=["bytes", "number", "shape", "sizes", "text", "texts"],
 )
 def test_large_inputs_of_a_short_plan_run_elsewhere(
     real: Real, monkeypatch: pytest.MonkeyPatch, sizes: tuple[Any, Any], arrives: bool
