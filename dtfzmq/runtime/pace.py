@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dtfzmq.base import clock
-from dtfzmq.runtime.plan import SHORT_S, Plan
+from dtfzmq.runtime.plan import SHORT_S, SURPRISE_S, Plan
 
 # A run that turns out longer is moved off the baton between two segments. One of a plan that is known to compute for
 # longer at once does not begin there.
@@ -20,7 +20,7 @@ _FEW = 8
 class Pace:
     """Of one run; by the thread that executes it."""
 
-    __slots__ = ("_busy_s", "_count", "_longest_s", "_most_s", "_nbytes", "_on_baton_s", "_plan", "_stretches", "large")
+    __slots__ = ("_busy_s", "_count", "_longest_s", "_most_s", "_nbytes", "_plan", "_stretches", "large")
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -28,8 +28,7 @@ class Pace:
         self._busy_s = 0.0
         self._most_s = 0.0
         self._stretches = 0
-        # The longest on the baton, and off it.
-        self._on_baton_s = 0.0
+        # The longest off the baton.
         self._longest_s = 0.0
         self._nbytes = 0
         self._count = 0
@@ -66,12 +65,12 @@ class Pace:
         self._busy_s += took
         self._most_s = max(self._most_s, took)
         self._stretches += 1
-        if on_baton:
-            self._on_baton_s = max(self._on_baton_s, took)
-        else:
+        if not on_baton:
             self._longest_s = max(self._longest_s, clock.perf() - began)
+        elif took > SURPRISE_S:
+            self._plan.surprise(self._nbytes, self._count)
 
     def teach(self) -> None:
         """The run has ended well: its plan takes in how it went."""
         busy = max(self._busy_s / (self._stretches or 1), self._most_s * (SHORT_S / LIMIT_S))
-        self._plan.observe(busy, self._longest_s, self._on_baton_s, self._nbytes, self._count)
+        self._plan.observe(busy, self._longest_s, self._most_s, self._nbytes, self._count)

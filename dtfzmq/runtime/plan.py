@@ -45,9 +45,9 @@ FETCH = 13  # slots[a] is fetch b, of a partial run
 SHORT_S = 300e-6
 # A plan that keeps a thread for longer does not run on its caller's, where Ctrl-C would have to wait for its kernels.
 BRIEF_S = 0.2
-# A plan that computes on the baton for longer without waiting was believed to be short. Its inputs are large, and count
-# as such from now on; else it is not believed a third time, though once it may be a collection of garbage.
-SURPRISE_S, SURPRISES = 20e-3, 2
+# A plan that computes on the baton for longer without waiting was believed to be short. Once it may be a collection of
+# garbage; it is not believed a third time until so many runs in a row were not that long.
+SURPRISE_S, SURPRISES, CALM = 20e-3, 2, 1000
 # Inputs are large if one has more than so many bytes, or is a larger number (of what is computed, perhaps), and so many
 # times as many as those a plan is known by.
 FEW_BYTES, FEW_COUNT, TIMES = 64 * 1024, 1024, 4
@@ -69,6 +69,7 @@ class Plan:
     __slots__ = (
         "asyncs",
         "busy_s",
+        "calm",
         "chunks",
         "copy_in",
         "copy_out",
@@ -134,25 +135,32 @@ class Plan:
         # A run with an input of more bytes, or a larger number, tells nothing of the others, nor they of it.
         self.known_bytes = FEW_BYTES
         self.known_count = FEW_COUNT
+        # Times that it was long on the baton, and runs since it was last long anywhere.
         self.surprises = 0
+        self.calm = 0
 
-    def observe(
-        self, seconds: float, longest: float, on_baton: float = 0.0, nbytes: int = 0, count: int = 0
-    ) -> None:
-        """Take in how long a run computed before it waited again, its longest stretches off the baton and on it.
+    def surprise(self, nbytes: int, count: int) -> None:
+        """A run was long on the baton. Perhaps for a large input: from now on such ones are not known."""
+        self.surprises += 1
+        self.calm = 0
+        if nbytes > FEW_BYTES:
+            self.known_bytes = min(self.known_bytes, nbytes - 1)
+        if count > FEW_COUNT:
+            self.known_count = min(self.known_count, count - 1)
+
+    def observe(self, seconds: float, longest: float, most: float = 0.0, nbytes: int = 0, count: int = 0) -> None:
+        """Take in how long a run computed before it waited again.
 
         One run that was held up does not make a short plan long, but one long stretch makes the next ones expected.
-        nbytes: of its largest input; count: the largest whole number among them. A short plan that is long for large
-        inputs stays a short one for others.
+        longest: its longest stretch off the baton; most: the longest that it computed for anywhere; nbytes: of its
+        largest input; count: the largest size among them. A short plan that is long for large inputs stays a short one
+        for others.
         """
-        if on_baton > SURPRISE_S:
-            if nbytes > FEW_BYTES:
-                self.known_bytes = min(self.known_bytes, nbytes - 1)
-            if count > FEW_COUNT:
-                self.known_count = min(self.known_count, count - 1)
-            self.surprises += nbytes <= FEW_BYTES and count <= FEW_COUNT
-        if (nbytes > self.known_bytes or count > self.known_count) and seconds >= SHORT_S and self.short:
+        if (nbytes > self.known_bytes or count > self.known_count) and seconds >= SHORT_S and self._quick:
             return
+        self.calm = self.calm + 1 if most <= SURPRISE_S else 0
+        if self.calm >= CALM:
+            self.surprises = 0
         self.known_bytes = max(self.known_bytes, TIMES * nbytes)
         self.known_count = max(self.known_count, TIMES * count)
         self.longest_s = max(longest, 0.75 * self.longest_s)
@@ -160,9 +168,13 @@ class Plan:
         self.busy_s = seconds if known < 0 else known + 0.25 * (min(seconds, 3 * SHORT_S) - known)
 
     @property
+    def _quick(self) -> bool:
+        return 0 <= self.busy_s < SHORT_S and not self.holds
+
+    @property
     def short(self) -> bool:
         """True if it may run on the baton."""
-        return 0 <= self.busy_s < SHORT_S and not self.holds and self.surprises < SURPRISES
+        return self._quick and self.surprises < SURPRISES
 
     @property
     def brief(self) -> bool:

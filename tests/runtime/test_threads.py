@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dtfzmq.base import clock, dtypes
+from dtfzmq.base import clock, dtypes, errors
 from dtfzmq.base.completion import Completion
 from dtfzmq.base.loop import Loop
 from dtfzmq.base.threads import Pool
 from dtfzmq.runtime.compile import compile_nodes
 from dtfzmq.runtime.executor import Run
 from dtfzmq.runtime.pace import LIMIT_S
-from dtfzmq.runtime.plan import BRIEF_S, FEW_BYTES, FEW_COUNT, SHORT_S, SURPRISE_S, SURPRISES, TIMES, Plan
+from dtfzmq.runtime.plan import BRIEF_S, CALM, FEW_BYTES, FEW_COUNT, SHORT_S, SURPRISE_S, SURPRISES, TIMES, Plan
 from dtfzmq.runtime.step import StepContext
 from tests.runtime.programs import Builder, Program, stripped
 from tests.runtime.running import CALLS, TASK, compiled, declare, env
@@ -166,27 +166,51 @@ def test_large_inputs_of_a_short_plan_run_elsewhere(
         assert ([me] == CALLS) is inline and not here.asked, "what is large for it is not known of it"
 
 
-def test_a_plan_that_was_long_on_the_baton_does_not_run_there_again(
-    real: Real, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "value",
+    [np.float64(1), np.zeros(2 * FEW_BYTES, np.uint8), np.int64(2 * FEW_COUNT)],
+    ids=["small", "bytes", "number"],
+)
+def test_a_plan_that_was_long_on_the_baton_does_not_run_there_before_it_was_short_for_long(
+    real: Real, monkeypatch: pytest.MonkeyPatch, value: Any
 ) -> None:
     """Its inputs do not tell."""
     spending = Clock(monkeypatch, 0.0)
     b = Builder()
     plan = compiled(b, b.add("TestSpend", [b.arg()]))
-    real(plan, [np.float64(1)])
-    for each in (SURPRISE_S / 2, *[SURPRISE_S * 2] * SURPRISES):
-        assert plan.short
-        spending.once = each
+
+    def inline(once: float = 0.0) -> bool:
+        spending.once = once
         CALLS.clear()
-        real(plan, [np.float64(1)])
-        assert threading.get_ident() in CALLS
-        for _ in range(20):
+        real(plan, [value])
+        return [threading.get_ident()] == CALLS
+
+    assert not inline()
+    for _ in range(2):
+        for once in (SURPRISE_S / 2, *[SURPRISE_S * 2] * SURPRISES):
+            assert plan.short and inline(once)
+            for _ in range(20):
+                inline()
+        assert not plan.brief
+        for _ in range(CALM // 20):
+            assert not inline(SURPRISE_S * 2)
+            assert not any(inline() for _ in range(20))
+        assert not any(inline() for _ in range(CALM - 20))
+        assert inline()
+
+
+def test_a_run_that_fails_was_long_on_the_baton_as_well(real: Real, monkeypatch: pytest.MonkeyPatch) -> None:
+    spending = Clock(monkeypatch, 0.0)
+    b = Builder()
+    plan = compiled(b, b.add("TestFail", [b.add("TestSpend", [b.arg()])]))
+    plan.busy_s = 0.0
+    here = []
+    for _ in range(SURPRISES + 1):
+        spending.once = SURPRISE_S * 2
+        with pytest.raises(errors.InvalidArgumentError):
             real(plan, [np.float64(1)])
-    for _ in range(50):
-        CALLS.clear()
-        real(plan, [np.float64(1)])
-        assert threading.get_ident() not in CALLS
-    assert not plan.brief
+        here.append(CALLS.pop() == threading.get_ident())
+    assert here == [True] * SURPRISES + [False]
 
 
 def test_large_inputs_that_came_first_are_large_once_the_plan_is_short(
