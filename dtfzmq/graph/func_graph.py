@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dtfzmq.base import errors
 from dtfzmq.base.dtypes import DType
 from dtfzmq.graph.graph import Graph
-from dtfzmq.graph.node import Node, Subgraph
+from dtfzmq.graph.node import MOST_NESTED, Node, Subgraph
 from dtfzmq.graph.tensor import Operation, Tensor
 
 
@@ -13,11 +14,19 @@ class FuncGraph(Graph):
 
     A tensor of an outer graph that an operation takes is captured: an ``_Arg`` stands for it, of the same type, so
     that a variable's reference stays a reference. A control input on an outer operation is kept in `outer_control`,
-    for the operation that will hold this graph.
+    for the operation that will hold this graph. UnimplementedError if too many lie one in the other.
     """
 
     def __init__(self, outer: Graph, scope: str = "") -> None:
         super().__init__()
+        self.depth = outer.depth + 1
+        if self.depth > MOST_NESTED:
+            raise errors.UnimplementedError(
+                None,
+                None,
+                f"Conds and loops are nested more than {MOST_NESTED} deep, which cannot be planned; tf.case and "
+                "tf.switch_case nest one cond per branch. Nest fewer, or choose among values with tf.gather.",
+            )
         self.outer = outer
         self.captures: dict[Tensor, Tensor] = {}
         self.args: list[Tensor] = []

@@ -39,6 +39,9 @@ class Graph(Scoped):
     TensorFlow 1's ``tf.Graph``.
     """
 
+    #: In how many branches and bodies it lies, one in the other.
+    depth = 0
+
     def __init__(self) -> None:
         super().__init__()
         self._ops: list[Operation] = []

@@ -7,6 +7,10 @@ from typing import Any
 
 from dtfzmq.base.dtypes import DType
 
+# So many subgraphs lie one in the other at most. Planning and compiling go into them recursively, in up to seven frames
+# each, of the thousand that an interpreter has by default.
+MOST_NESTED = 100
+
 
 class Node:
     """One operation of a node list.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from dtfzmq.base import errors
 from dtfzmq.graph import opdef
-from dtfzmq.graph.node import Node, Subgraph
+from dtfzmq.graph.node import MOST_NESTED, Node, Subgraph
 
 # What only plans hold: values brought in and taken out, and transfers.
 _INTERNAL = frozenset({"_Arg", "_Retval", "_Send", "_Recv"})
@@ -56,18 +56,18 @@ def check_part(nodes: Sequence[Node], feeds: int, fetches: int) -> None:
         _check_node(node)
 
 
-def _check_function(function: Subgraph) -> None:
+def _check_function(function: Subgraph, depth: int) -> None:
     check_sources(function.nodes)
     _check_ends(function.nodes, len(function.inputs), function.outputs)
     for node in function.nodes:
-        _check_node(node)
+        _check_node(node, depth)
 
 
-def _check_node(node: Node) -> None:
+def _check_node(node: Node, depth: int = 0) -> None:
     if node.op == "_Send" or node.op == "_Recv":
         _check_transfer(node)
     elif node.op not in _INTERNAL:
-        _check_op(node)
+        _check_op(node, depth)
 
 
 def _check_ends(nodes: Iterable[Node], feeds: int, fetches: int) -> None:
@@ -125,8 +125,8 @@ def _bounds(items: Sequence[opdef.Arg]) -> tuple[int, float]:
     return single, single if single == len(items) else float("inf")
 
 
-def _check_op(node: Node) -> None:
-    """All but the attributes that the maker of a kernel asks for."""
+def _check_op(node: Node, depth: int = 0) -> None:
+    """All but the attributes that the maker of a kernel asks for. `depth`: of the function that holds the node."""
     rule = _rule(node.op)
     if rule is None:
         return
@@ -145,7 +145,9 @@ def _check_op(node: Node) -> None:
         function = attrs.get(name)
         if type(function) is not Subgraph:
             raise _malformed(node, f"The attribute '{name}' of '{node.name}' is no graph.")
-        _check_function(function)
+        if depth == MOST_NESTED:
+            raise _malformed(node, f"'{node.name}' lies in {depth} branches and bodies, and cannot have more of them.")
+        _check_function(function, depth + 1)
 
 
 def _is_index(value: Any, count: int) -> bool:

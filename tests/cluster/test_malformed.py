@@ -83,6 +83,21 @@ def run(session: tf.Session, graph: Any, fetch: str = "", target: str = "a") -> 
 
 
 FUNCTION = ["g", [[node("r", "_Retval", [0, 0], attrs={"index": 0})], [], 1]]
+LEAF = ["g", [[arg(), out()], ["float32"], 1]]
+
+
+def looped(inner: Any) -> list[Any]:
+    """A loop whose body is `inner`."""
+    return node("a", "While", [0, 0], attrs={"cond": LEAF, "body": inner}, types=["float32"])
+
+
+def nested(depth: int) -> list[Any]:
+    """A function with so many loops in it, one in the other."""
+    made = LEAF
+    for _ in range(depth):
+        made = ["g", [[arg(), looped(made), out(inputs=(1, 0))], ["float32"], 1]]
+    return made
+
 
 GRAPHS = {
     "control of itself": ([node(control=[0])], "a control input of 'a'"),
@@ -104,6 +119,7 @@ GRAPHS = {
         [HOLDER, node(op="While", inputs=[0, 0], attrs={"cond": FUNCTION, "body": FUNCTION}, types=["float32"])],
         "an input of 'r'",
     ),
+    "graphs in graphs": ([HOLDER, looped(nested(100))], "'a' lies in 100 branches and bodies"),
     "what comes in": ([arg()], "no graph of a client"),
     "what goes out": ([HOLDER, out()], "no graph of a client"),
     "a transfer": ([node(op="_Recv", types=["float32"])], "no graph of a client"),

@@ -13,6 +13,7 @@ from dtfzmq.base import dtypes, errors
 from dtfzmq.graph import registry
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Graph, get_default_graph
+from dtfzmq.graph.node import MOST_NESTED
 from dtfzmq.graph.serial import graph_nodes, nodes_from_wire, nodes_to_wire
 from dtfzmq.ops import constants as c
 from dtfzmq.ops import control, families, math, nn, reductions, slicing
@@ -79,6 +80,25 @@ def test_cond_structures_and_deprecated_names():
     assert evaluate(one, {p: False}) == 3
     strict = control.cond(p, lambda: [x], lambda: [x + 1], strict=True)
     assert isinstance(strict, list)
+
+
+@pytest.mark.parametrize("kind", ["cond", "while", "case"])
+def test_what_is_nested_too_deep_is_refused_where_it_is_built(kind):
+    x = c.placeholder("float32", [])
+
+    def nested(depth):
+        if depth == 0:
+            return x + 1.0
+        if kind == "case":
+            return control.switch_case(depth, [lambda k=k: x + k for k in range(depth + 1)])
+        if kind == "cond":
+            return control.cond(x > 0.0, lambda: nested(depth - 1), lambda: x)
+        return control.while_loop(lambda i, _: i < 1, lambda i, _: (i + 1, nested(depth - 1)), [0, x])[1]
+
+    with tf.Session() as session:
+        assert session.run(nested(MOST_NESTED), {x: 1}) == (1 + MOST_NESTED if kind == "case" else 2)
+    with pytest.raises(errors.UnimplementedError, match="nested more than 100 deep"):
+        nested(MOST_NESTED + 1)
 
 
 def test_cond_misuse():
