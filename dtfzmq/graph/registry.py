@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -269,6 +270,8 @@ def _attr_value(name: str, spec: Attr, value: Any) -> Any:
         return [_attr_value(name, inner, item) for item in items]
     try:
         if kind == "int":
+            if isinstance(value, (float, np.floating)) and math.isfinite(value):
+                return int(value)  # TensorFlow drops the fraction as well
             return int(value.__index__())
         if kind == "float":
             return float(value)

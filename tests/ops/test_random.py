@@ -93,6 +93,24 @@ def test_what_is_no_seed_is_named(seed):
             random.random_shuffle([2, 3])
 
 
+SEEDED = {
+    "box": lambda **seeds: tf.image.sample_distorted_bounding_box([8, 8, 3], np.zeros((1, 1, 4), "f"), **seeds)[0],
+    "max": lambda **seeds: tf.nn.fractional_max_pool(np.zeros((1, 4, 4, 1), "f"), [1, 1.5, 1.5, 1], **seeds)[0],
+    "avg": lambda **seeds: tf.nn.fractional_avg_pool(np.zeros((1, 4, 4, 1), "f"), [1, 1.5, 1.5, 1], **seeds)[0],
+}
+
+
+@pytest.mark.parametrize("build", SEEDED.values(), ids=SEEDED)
+def test_seeds_that_stand_in_an_op_as_they_are_given_lose_their_fraction_too(build):
+    with Graph().as_default():
+        for seed, cut in ((1.5, 1), (-1.5, -1), (np.float32(2.7), 2), (np.array(3), 3), (True, 1)):
+            for name in ("seed", "seed2"):
+                assert build(**{name: seed}).op.get_attr(name) == cut
+        for seed in ("5", [1], float("nan"), float("inf"), 1j):
+            with pytest.raises(TypeError, match="Attribute 'seed2' of op .* must be of kind int, not"):
+                build(seed2=seed)
+
+
 @pytest.mark.parametrize("dtype", ["int16", "uint32", "bool", "complex64"])
 def test_other_types_are_not_drawn(dtype):
     with Graph().as_default(), pytest.raises(ValueError, match=f"Invalid dtype {dtype}"):
