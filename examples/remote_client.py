@@ -9,6 +9,7 @@ or three shells with `dtfzmq serve`, as the README shows, but with this cluster,
 """
 
 import argparse
+import sys
 
 import numpy as np
 
@@ -52,4 +53,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except tf.errors.UnavailableError as error:
+        sys.exit(error.message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -69,6 +70,15 @@ def test_a_remote_client_of_two_ps_and_a_worker(processes: Processes) -> None:
     assert client.wait() == 0, client.output()
     accuracy = re.search(r"after 300 steps: loss [\d.]+, accuracy ([\d.]+)", client.output())
     assert accuracy and float(accuracy[1]) > 0.9, client.output()
+
+
+def test_a_remote_client_without_its_cluster_says_so_in_one_line(processes: Processes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = f"127.0.0.1:{mute.getsockname()[1]}"
+        client = processes({"unused": 1}).script(EXAMPLES / "remote_client.py", "--target", f"zmq://{address}")
+        assert client.wait() == 1, client.output()
+    (line,) = client.output().splitlines()
+    assert f"could not reach the server at {address}" in line
 
 
 def test_in_graph_replication() -> None:
