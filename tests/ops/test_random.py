@@ -106,9 +106,9 @@ def test_seeds_that_stand_in_an_op_as_they_are_given_lose_their_fraction_too(bui
         for seed, cut in ((1.5, 1), (-1.5, -1), (np.float32(2.7), 2), (np.array(3), 3), (True, 1)):
             for name in ("seed", "seed2"):
                 assert build(**{name: seed}).op.get_attr(name) == cut
-        for seed in ("5", [1], float("nan"), float("inf"), 1j):
+        for none in ("5", [1], float("nan"), float("inf"), 1j):
             with pytest.raises(TypeError, match="Attribute 'seed2' of op .* must be of kind int, not"):
-                build(seed2=seed)
+                build(seed2=none)
 
 
 @pytest.mark.parametrize("dtype", ["int16", "uint32", "bool", "complex64"])
