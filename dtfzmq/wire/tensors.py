@@ -56,7 +56,8 @@ def normal(value: Any) -> Array:
 
 
 def _plain_array(value: Any) -> Array:
-    if isinstance(value, np.ma.MaskedArray):
+    # Where there is such an array its module was imported. To import it takes time, and a descriptor.
+    if isinstance(value, getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())):
         raise TypeError("A masked array cannot travel, since its mask would be lost; fill it first.")
     return np.asarray(value)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from typing import Any
 
 import msgpack
@@ -153,6 +155,12 @@ def test_fixed_width_text_becomes_strings() -> None:
 def test_what_cannot_travel_is_a_type_error(value: Any) -> None:
     with pytest.raises(TypeError):
         codec.encode(probe([value]))
+
+
+def test_nothing_is_imported_to_find_out_that_a_value_can_travel() -> None:
+    code = "import sys, numpy; from dtfzmq.wire.tensors import normal; normal(numpy.float32(1)); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "numpy.ma" not in done.stdout.split()
 
 
 def test_numpy_scalars_are_welcome_in_headers_and_none_among_tensors() -> None:
