@@ -7,6 +7,7 @@ the socket's monitor, and the end of the socket.
 from __future__ import annotations
 
 import abc
+import contextlib
 import logging
 import struct
 from collections.abc import Callable, Sequence
@@ -47,6 +48,9 @@ LINGER_MS = 300
 # A socket is closed long before, at the end of its connection.
 NO_RECONNECT_MS = 3_600_000
 
+# pyzmq can have no thread to wait for the end of a loan, or no socket that it tells of it.
+_NO_LOAN = (RuntimeError, MemoryError, zmq.ZMQError)
+
 _EVENTS = (
     zmq.EVENT_ACCEPTED
     | zmq.EVENT_CONNECTED
@@ -75,7 +79,7 @@ def send_whole(sock: Any, route: bytes | None, frames: Sequence[Any], frozen: bo
     if made:  # before anything is sent, since there may be no memory for it
         try:
             data = _Frame(data, copy=not frozen)
-        except (RuntimeError, MemoryError):  # pyzmq can have no thread to wait for the end of the loan
+        except _NO_LOAN:
             data = _Frame(data, copy=True)
     if route is not None:
         send(sock, route, NOW_AND_MORE)
@@ -109,6 +113,9 @@ def context() -> zmq.Context[Any]:
     if _process.context is None:
         made: zmq.Context[Any] = zmq.Context()
         made.set(zmq.MAX_SOCKETS, 16384)
+        # What waits for the ends of loans is begun now: later there may be too few descriptors, and libzmq aborts then.
+        with contextlib.suppress(*_NO_LOAN):
+            _Frame(b"\0", copy=False)
         _process.context = made
     return _process.context
 

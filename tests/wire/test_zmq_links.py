@@ -208,14 +208,15 @@ def test_pushes_small_and_large(client: Client, server: Client) -> None:
     assert server.wait_for(lambda: server.endpoint.statistics()["steps"] == 0)
 
 
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), zmq.ZMQError(errno.EMFILE)], ids=repr)
 def test_a_tensor_that_cannot_be_lent_to_zeromq_is_copied(
-    client: Client, server: Client, monkeypatch: pytest.MonkeyPatch
+    client: Client, server: Client, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     refused: list[Any] = []
 
     def none(memory: Any, event: Any = None) -> int:
         refused.append(memory)
-        raise RuntimeError("can't start new thread")
+        raise error
 
     link = client.link(server.endpoint.me.address)
     client.call(link, CountMe())
@@ -223,7 +224,8 @@ def test_a_tensor_that_cannot_be_lent_to_zeromq_is_copied(
     for step, nbytes in ((1, 3 << 20), (2, 100)):
         client.call(link, PushMe(step, nbytes))
         assert (client.loop.wait(client.expect_push(step), 50) == step).all()
-    assert refused and not client.lost
+    assert refused and not client.lost and not link.repeats_out
+    assert not any(each.repeats_out for each in server.endpoint.links()), "no connection was taken for one that ended"
 
 
 def test_a_header_that_is_too_long_for_a_frame_arrives(client: Client, server: Client) -> None:
