@@ -55,6 +55,8 @@ class _RouterLane(ZmqLane):
         self.router = router
         self.route = route
         self.fd = fd
+        #: Once the monitor told of it; a descriptor may be another's by then.
+        self.connection: Connection | None = None
         self.address = f"a connection to {router.address}"
         self.events: LaneEvents | None = None
 
@@ -68,7 +70,6 @@ class _RouterLane(ZmqLane):
         if self.route in self.router.lanes:
             self.router.send(self, (CLOSED,), False)
             self.router.forget(self)
-            self.router.cut_later(self)
         self.events = None
 
     def over(self, reason: str) -> None:
@@ -204,11 +205,14 @@ class ZmqListener(Watched):
         """A connection that came has lanes: it is watched from now on."""
         connection = self.connections.get(fd)
         if connection is not None:
+            for lane in self._by_fd[fd]:
+                lane.connection = lane.connection or connection
             self._silence.watch(connection, lambda reason: self._silent(connection, reason))
 
     def _silent(self, connection: Connection, reason: str) -> None:
         for lane in list(self._by_fd.get(connection.fd, ())):
-            lane.over(reason)
+            if lane.connection is connection:
+                lane.over(reason)
         connection.cut()
 
     def send(self, lane: _RouterLane, frames: Sequence[Any], frozen: bool) -> None:
@@ -246,7 +250,7 @@ class ZmqListener(Watched):
                 self._loop.call_soon(self._read_out)
 
     def forget(self, lane: _RouterLane) -> None:
-        """A lane is over: drop what may still come on it."""
+        """A lane is over: drop what may still come on it, and end its connection, once its other end had time to."""
         self._leaving.pop(lane, None)
         if self.lanes.pop(lane.route, None) is not None:
             of_fd = self._by_fd[lane.fd]
@@ -256,12 +260,12 @@ class ZmqListener(Watched):
             self._barred[lane.route] = None
             if len(self._barred) > _BARRED:
                 del self._barred[next(iter(self._barred))]
+            if lane.connection is not None:
+                self._loop.call_later(_CUT_S, self._cut, lane.connection)
 
-    def cut_later(self, lane: _RouterLane) -> None:
-        """End the connection of a lane that was closed, once its other end had time to do so."""
-        connection = self.connections.get(lane.fd)
-        if connection is not None:
-            self._loop.call_later(_CUT_S, connection.cut)
+    def _cut(self, connection: Connection) -> None:
+        if connection.fd not in self._by_fd:  # else another has the descriptor, perhaps since before we looked
+            connection.cut()
 
     def on_event(self, event: int, value: int) -> None:
         """A connection came or ended; `value` is its descriptor."""
@@ -273,10 +277,13 @@ class ZmqListener(Watched):
                 self._sweeping = True
                 self._loop.call_later(self._hello_limit, self._sweep)
         elif event == zmq.EVENT_DISCONNECTED:
-            self._silence.unwatch(self.connections.ended(value))
+            connection = self.connections.ended(value)
+            self._silence.unwatch(connection)
             # The event comes before the socket itself has noticed, so ask again after a while.
             for delay in _PROBES_S:
                 self._loop.call_later(delay, self._probe, value)
+            if connection is not None:
+                self._loop.call_later(_PROBES_S[-1], self._ended, connection)
         elif event in FAILED and event != zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
             text = f"a connection to {self.address} was refused: {FAILED[event]}"
             seldom.warn((event, self.address), text)
@@ -284,6 +291,13 @@ class ZmqListener(Watched):
     def _probe(self, fd: int) -> None:
         for lane in [*self._by_fd.get(fd, ()), *self._by_fd.get(_UNKNOWN, ())]:
             self.send(lane, (PROBE,), False)
+
+    def _ended(self, connection: Connection) -> None:
+        """It ended a while ago: so did its lanes, even if the socket was too slow to notice while it was asked."""
+        if connection.came() < 0:
+            for lane in self._by_fd.get(connection.fd, ()):
+                if lane.connection is connection:
+                    self._gone(lane)
 
     def _sweep(self) -> None:
         """End connections that have said nothing for too long."""

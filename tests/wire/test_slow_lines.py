@@ -52,7 +52,7 @@ class Line(Connection):
     """A connection on which something comes now and then."""
 
     def __init__(self) -> None:
-        super().__init__(-1, (("", 1), ("", 2)))
+        super().__init__(-1, (b"", b""))
         self.segments = 0
 
     def came(self) -> int:

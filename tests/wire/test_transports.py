@@ -10,6 +10,7 @@ import pytest
 
 from dtfzmq.base import clock
 from dtfzmq.base.loop import Loop
+from dtfzmq.wire import zmqlisten
 from dtfzmq.wire.inproc import Hub, InprocTransport
 from dtfzmq.wire.settings import LinkSettings
 from dtfzmq.wire.transport import CONTROL, Transport
@@ -143,3 +144,42 @@ def test_what_came_before_the_end_is_read_where_a_lane_came(
     read_monitor_only(bench, listener, came.ends)
     assert came.frames[1:] == MESSAGES
     assert came.ends == ["the connection ended"]
+
+
+def test_a_lane_ends_even_if_the_socket_was_too_slow_to_notice_while_it_was_asked(
+    zmq_lane: tuple[ZmqBench, Any, Recorder, Recorder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, listener, came, dialled = zmq_lane
+    monkeypatch.setattr(listener, "_probe", lambda fd: None)
+    monkeypatch.setattr(zmqlisten, "_PROBES_S", (0.0, 0.01))
+    bench.step(lambda: dialled.lane._dealer.shut(0))
+    assert bench.until(lambda: came.ends == ["the connection ended"])
+
+
+def test_a_lane_that_is_closed_late_takes_no_other_with_it_whose_connection_has_its_descriptor(
+    zmq_lane: tuple[ZmqBench, Any, Recorder, Recorder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, listener, came, dialled = zmq_lane
+    monkeypatch.setattr(zmqlisten, "_CUT_S", 0.0)
+    monkeypatch.setattr(zmqlisten, "_PROBES_S", (3600.0,))  # it is not known that the lane is gone
+    old = came.lane
+    bench.step(lambda: dialled.lane._dealer.shut(0))
+    assert bench.until(lambda: listener.connections.get(old.fd) is None)
+    newer: list[Recorder] = []
+    for _ in range(20):  # the system gives the lowest number, and other threads may take it
+        newer.append(Recorder())
+        newer[-1].lane = bench.step(lambda: bench.here.connect(listener.address, CONTROL, newer[-1]))
+        assert bench.until(lambda: newer[-1].opened == 1)
+        bench.step(lambda: newer[-1].lane.send([b"newer %d" % len(newer)]))
+        assert bench.until(lambda: came.frames[-1] == [b"newer %d" % len(newer)])
+        if came.lane.fd == old.fd:
+            break
+    assert came.lane.fd == old.fd and listener.connections.get(old.fd) is not None
+    passed: list[bool] = []
+    bench.step(lambda: (old.close(), bench.loop.call_later(0.1, passed.append, True)))
+    assert bench.until(lambda: bool(passed))
+    bench.step(lambda: newer[-1].lane.send([b"still here"]))
+    assert bench.until(lambda: came.frames[-1] == [b"still here"])
+    assert newer[-1].ends == []
+    for each in newer:
+        bench.step(each.lane.close)
