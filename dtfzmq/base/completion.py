@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
+
+from dtfzmq.base.gate import Gate
 
 
 class Completion:
@@ -14,7 +15,7 @@ class Completion:
     `result`.
     """
 
-    __slots__ = ("_error", "_event", "_value", "done", "work")
+    __slots__ = ("_error", "_gate", "_left", "_value", "done", "work")
 
     def __init__(self) -> None:
         self.done = False
@@ -22,35 +23,42 @@ class Completion:
         self._value: Any = None
         self._error: BaseException | None = None
         #: Of a caller that does not poll. It may take this back any time, so each call reads it once.
-        self._event: threading.Event | None = None
+        self._gate: Gate | None = None
+        self._left = False
 
     def set(self, value: Any) -> None:
         """The wait ends with `value`."""
         if not self.done:
             self._value = value
             self.done = True
-            event = self._event
-            if event is not None:
-                event.set()
+            gate = self._gate
+            if gate is not None:
+                gate.open()
 
     def fail(self, error: BaseException) -> None:
         """The wait ends by raising `error`."""
         if not self.done:
             self._error = error
             self.done = True
-            event = self._event
-            if event is not None:
-                event.set()
+            gate = self._gate
+            if gate is not None:
+                gate.open()
 
     def offload(self, work: Callable[[], None]) -> bool:
         """Have the waiting caller run `work` on its own thread, without the baton. False: it is busy or gone."""
-        if self.done or self.work is not None:
+        if self.done or self._left or self.work is not None:
             return False
         self.work = work
-        event = self._event
-        if event is not None:
-            event.set()
+        gate = self._gate
+        if gate is not None:
+            gate.open()
         return True
+
+    def leave(self) -> Callable[[], None] | None:
+        """The caller waits no more: no work will be its own, and what it has not begun is returned. On the baton."""
+        self._left = True
+        work, self.work = self.work, None
+        return work
 
     def result(self) -> Any:
         """The value, or raise the error. Call it once `done` is true."""

@@ -9,7 +9,6 @@ Rules: code that runs on the baton never blocks; long work goes to a pool and co
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # signal wraps it in enums, which costs 3 us a call
 import collections
 import heapq
 import itertools
@@ -19,16 +18,18 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from dtfzmq.base import clock, errors, threads
+from dtfzmq.base import clock, errors, signals, threads
 from dtfzmq.base.completion import Completion
+from dtfzmq.base.gate import Gate
 from dtfzmq.base.poller import IdlePoller, Poller
+from dtfzmq.base.signals import deferral
 
 _log = logging.getLogger("dtfzmq")
 
 # A pure client's I/O thread leaves the sockets alone for this long after a caller, since the next caller takes the
 # baton for nothing if nobody polls, and for two switches of thread if somebody does.
 CLIENT_GRACE_S = 0.005
-# No single wait of a caller is longer: Ctrl-C that comes just before a system call does not end it.
+# No single wait of a caller is longer: a signal that comes just before a system call does not end it.
 _CALLERS_WAIT_S = 0.5
 
 
@@ -48,10 +49,10 @@ class Timer:
         self.args = ()
 
 
-# What a signal handler meets that calls a session while this thread waits for one.
+# What core code meets that waits, for its own end.
 _NESTED = (
-    "This thread is waiting for a session already, so what it calls meanwhile, such as a signal handler, cannot wait "
-    "for a session, too: it would never end. Set a flag or start a thread there instead."
+    "This thread is amid the core of a session, so what it calls there cannot wait for a session, too: it would never "
+    "end. Set a flag or start a thread there instead."
 )
 
 
@@ -69,13 +70,12 @@ class Loop:
         self._baton = threading.Lock()
         self._holder = 0
         self._wanting = 0
-        self._followers = 0
-        self._struck = False
+        self._followers: set[Completion] = set()
         self._ready: collections.deque[tuple[Callable[..., None], tuple[Any, ...]]] = collections.deque()
         self._timers: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
         self._guard = threading.Lock()
-        self._resume = threading.Event()
+        self._resume = Gate()
         self._refs = 0
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -97,7 +97,7 @@ class Loop:
     def add_ref(self) -> None:
         """Keep the I/O thread alive until the matching `release`."""
         self.check_process()
-        with self._guard:
+        with signals.deferred(), self._guard:
             if self._closed:
                 raise RuntimeError("This loop is closed.")
             self._refs += 1
@@ -106,13 +106,14 @@ class Loop:
 
     def release(self) -> None:
         """Undo one `add_ref`. The last one ends the I/O thread and closes the poller; waits for that, at most 2 s."""
-        with self._guard:
-            self._refs -= 1
-            if self._refs > 0:
-                return
-            self._closed = True
-            thread = self._thread
-        self._rouse()
+        with signals.deferred():
+            with self._guard:
+                self._refs -= 1
+                if self._refs > 0:
+                    return
+                self._closed = True
+                thread = self._thread
+            self._rouse()
         if thread is not None and thread is not threading.current_thread() and not self.held_here():
             thread.join(2.0)
 
@@ -150,8 +151,8 @@ class Loop:
     def held(self) -> _Held:
         """``with loop.held():`` - hold the baton for a few microseconds to run core code directly.
 
-        What the block makes ready runs before it ends. A thread that holds the baton already just goes on. Ctrl-C
-        strikes after the baton is given back, never amid core code.
+        What the block makes ready runs before it ends. A thread that holds the baton already just goes on. Handlers of
+        signals run after the baton is given back, never amid core code.
         """
         return _Held(self)
 
@@ -160,17 +161,21 @@ class Loop:
         if self._holder == threading.get_ident():
             raise RuntimeError(_NESTED)
         deadline = None if timeout is None else clock.now() + timeout
-        before = self._defer()
+        stretch = deferral.begin(self.poller)
         try:
-            self._take()
             try:
-                fn(*args)
-                self._run_ready()
-                self._turns(completion, deadline)
+                self._take()
+                try:
+                    fn(*args)
+                    self._run_ready()
+                    self._turns(completion, deadline, stretch)
+                finally:
+                    self._give()
             finally:
-                self._give()
-        finally:
-            self._undefer(before)
+                deferral.end(stretch)
+        except BaseException:
+            self._leave(completion)
+            raise
         if completion.done and not self._ending:
             return completion.result()
         return self._wait(completion, deadline)
@@ -179,7 +184,7 @@ class Loop:
         """Block until `completion` is done and return its result or raise its error. Never call it on the baton.
 
         While it waits the caller holds the baton and polls, unless another thread wants it. Raises
-        DeadlineExceededError after `timeout` seconds, KeyboardInterrupt on Ctrl-C; the completion stays as it is.
+        DeadlineExceededError after `timeout` seconds, and what a handler of a signal raises, as KeyboardInterrupt.
         """
         if self.held_here():
             raise RuntimeError(_NESTED)
@@ -187,45 +192,67 @@ class Loop:
         return self._wait(completion, None if timeout is None else clock.now() + timeout)
 
     def _wait(self, completion: Completion, deadline: float | None) -> Any:
-        while not completion.done:
-            if completion.work is not None:
-                self._run_offloaded(completion)
-                continue
-            if deadline is not None and clock.now() >= deadline:
-                break
-            if not self._lead(completion, deadline):
-                self._follow(completion, deadline)
+        try:
+            while not completion.done:
+                if completion.work is not None:
+                    self._run_offloaded(completion)
+                    continue
+                if deadline is not None and clock.now() >= deadline:
+                    break
+                if not self._lead(completion, deadline):
+                    self._follow(completion, deadline)
+        except BaseException:
+            self._leave(completion)
+            raise
         if self._ending and threading.current_thread().daemon:
             threading.Event().wait()
         if not completion.done:
+            self._leave(completion)
             raise errors.DeadlineExceededError(None, None, "Operation timed out.")
         return completion.result()
 
+    def _leave(self, completion: Completion) -> None:
+        """The caller waits no more; another thread does the work that it was given and has not begun."""
+        with self.held():
+            work = completion.leave()
+            if work is not None:
+                threads.start(work, "dtfzmq-left")
+
     def _run_offloaded(self, completion: Completion) -> None:
+        """Run work of its own. Handlers strike where it lets them, in kernels that may take long."""
         work = completion.work
         assert work is not None
+        stretch = deferral.begin(None)
         try:
             work()
+        except signals.Struck as struck:
+            raise struck.error from None
         finally:
             completion.work = None
+            deferral.end(stretch)
 
     def _lead(self, completion: Completion, deadline: float | None) -> bool:
         """Poll as the holder until done; False at once if another thread is at it and should go on."""
-        before = self._defer()
+        stretch = deferral.begin(self.poller)
         try:
             if self._wanting or not self._take_from_io_thread():
                 return False
             try:
-                self._turns(completion, deadline)
+                self._turns(completion, deadline, stretch)
             finally:
                 self._give()
         finally:
-            self._undefer(before)
+            deferral.end(stretch)
         return True
 
-    def _turns(self, completion: Completion, deadline: float | None) -> None:
-        """Run and poll as the holder until `completion` is done, has work, or somebody else wants the baton."""
-        while not completion.done and completion.work is None and not self._wanting and not self._struck:
+    def _turns(self, completion: Completion, deadline: float | None, stretch: Any) -> None:
+        """Run and poll as the holder until `completion` is done, has work, or somebody else wants the baton.
+
+        Until a signal came, too, if this is the thread that its handler waits for, of which `stretch` tells.
+        """
+        while not completion.done and completion.work is None and not self._wanting:
+            if stretch is not None and deferral.struck:
+                break
             left = _CALLERS_WAIT_S if deadline is None else min(_CALLERS_WAIT_S, deadline - clock.now())
             if left <= 0:
                 break
@@ -233,40 +260,17 @@ class Loop:
 
     def _follow(self, completion: Completion, deadline: float | None) -> None:
         """Wait for the holder to complete it; a lost holder is made up for by the I/O thread."""
-        event = threading.Event()
-        completion._event = event
-        if completion.done or completion.work is not None:
-            return
-        self._followers += 1
-        self._resume.set()
+        gate = Gate()
+        completion._gate = gate
         try:
-            event.wait(_CALLERS_WAIT_S if deadline is None else min(_CALLERS_WAIT_S, max(0.0, deadline - clock.now())))
+            if completion.done or completion.work is not None:
+                return
+            self._followers.add(completion)
+            self._resume.open()
+            gate.wait(_CALLERS_WAIT_S if deadline is None else min(_CALLERS_WAIT_S, max(0.0, deadline - clock.now())))
         finally:
-            self._followers -= 1
-            completion._event = None
-
-    def _defer(self) -> Any:
-        """From now on Ctrl-C (main thread only) is remembered and ends a poll; returns what to give `_undefer`."""
-        if threading.get_ident() != threading.main_thread().ident:
-            return None
-        before = _signal.getsignal(_signal.SIGINT)
-        if not callable(before):
-            return None
-        self._struck = False
-        _signal.signal(_signal.SIGINT, self._remember)
-        return before
-
-    def _undefer(self, before: Any) -> None:
-        """Ctrl-C strikes again; now, if it came meanwhile."""
-        if before is not None:
-            _signal.signal(_signal.SIGINT, before)
-            if self._struck:
-                self._struck = False
-                before(_signal.SIGINT, None)
-
-    def _remember(self, number: int, frame: Any) -> None:
-        self._struck = True
-        self.poller.wake()
+            self._followers.discard(completion)
+            completion._gate = None
 
     # -- the holder ---------------------------------------------------------------------------------------------------
 
@@ -287,7 +291,8 @@ class Loop:
         return not self._ready
 
     def _take(self) -> None:
-        self.check_process()
+        if os.getpid() != self._pid:
+            self.check_process()
         if not self._baton.acquire(False):
             with self._guard:
                 self._wanting += 1
@@ -314,10 +319,10 @@ class Loop:
         self._holder = 0
         self._baton.release()
         if self._ready or self.grace == 0 or self._followers:
-            self._resume.set()
+            self._resume.open()
 
     def _rouse(self) -> None:
-        self._resume.set()
+        self._resume.open()
         self.poller.wake()
 
     def _run_ready(self) -> None:
@@ -379,12 +384,11 @@ class Loop:
     def _stand_back(self) -> None:
         """Let callers have the baton; come back when they are done, for a pure client only after a quiet while."""
         resume = self._resume
-        resume.clear()
+        resume.shut()
         while not self._closed:
             if self._wanting == 0 and (self._ready or self._followers or self.grace == 0) and not self._baton.locked():
                 return
             roused = resume.wait(self.grace if self.grace else 0.05)
-            resume.clear()
             if not roused and self._wanting == 0 and not self._baton.locked():
                 return
 
@@ -392,11 +396,11 @@ class Loop:
 class _Held:
     """See Loop.held."""
 
-    __slots__ = ("_before", "_loop", "_nested")
+    __slots__ = ("_loop", "_nested", "_stretch")
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
-        self._before: Any = None
+        self._stretch: Any = None
         self._nested = False
 
     def __enter__(self) -> None:
@@ -404,11 +408,11 @@ class _Held:
         if loop._holder == threading.get_ident():
             self._nested = True
             return
-        self._before = loop._defer()
+        self._stretch = deferral.begin(loop.poller)
         try:
             loop._take()
         except BaseException:
-            loop._undefer(self._before)
+            deferral.end(self._stretch)
             raise
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
@@ -422,4 +426,4 @@ class _Held:
             finally:
                 loop._give()
         finally:
-            loop._undefer(self._before)
+            deferral.end(self._stretch)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 from typing import Protocol
+
+from dtfzmq.base.gate import Gate
 
 
 class Poller(Protocol):
@@ -24,19 +24,15 @@ class IdlePoller:
     """The poller of a loop without sockets: it only waits to be woken."""
 
     def __init__(self) -> None:
-        # A plain lock as a binary semaphore: taking and releasing it are single steps, so that a signal handler may
-        # call `wake` whatever the main thread was at (an Event would deadlock on its own lock).
-        self._gate = threading.Lock()
-        self._gate.acquire()
+        self._gate = Gate()
 
     def poll(self, timeout: float | None) -> None:
         """See Poller."""
-        self._gate.acquire(True, -1 if timeout is None else min(timeout, threading.TIMEOUT_MAX))
+        self._gate.wait(timeout)
 
     def wake(self) -> None:
         """See Poller."""
-        with contextlib.suppress(RuntimeError):
-            self._gate.release()
+        self._gate.open()
 
     def close(self) -> None:
         """See Poller."""

@@ -12,13 +12,16 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from dtfzmq.base import signals
+
 _log = logging.getLogger("dtfzmq")
 
 
 def start(fn: Callable[..., None], name: str, *args: Any) -> threading.Thread:
     """Start `fn(*args)` on a daemon thread called `name`; an exception that leaves it is logged, not lost."""
     thread = make(fn, name, *args)
-    thread.start()
+    with signals.deferred():  # the thread could not begin if the lock that both share here were left taken
+        thread.start()
     return thread
 
 
@@ -66,6 +69,10 @@ class Pool:
 
         Raises RuntimeError if the pool has no thread and the system gives it none.
         """
+        with signals.deferred():
+            self._submit(fn)
+
+    def _submit(self, fn: Callable[[], None]) -> None:
         with self._lock:
             if self._closed:
                 return
@@ -157,6 +164,7 @@ def on_fork_in_child(hook: Callable[[], None]) -> None:
 
 def _run_fork_hooks() -> None:
     _pools.clear()  # a fork takes no threads along
+    signals.deferral.forget()
     for hook in _fork_hooks:
         hook()
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class CallerRunner:
     """Runs a part on the thread that waits for it, if it is free, else on the pool.
 
-    Ctrl-C strikes in the waiting thread, so perhaps amid a kernel: the run has failed then, and ends on the pool.
+    A handler of a signal may raise there, amid a kernel: the run has failed then, and ends on the pool.
     """
 
     __slots__ = ("_offload", "_pool")

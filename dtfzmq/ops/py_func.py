@@ -15,6 +15,7 @@ import numpy as np
 from dtfzmq.base import dtypes, errors
 from dtfzmq.base.dtypes import DType
 from dtfzmq.base.names import article
+from dtfzmq.base.signals import deferral
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Operation, get_default_graph
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
@@ -75,7 +76,7 @@ _CLASSES: tuple[tuple[type[Exception], type[errors.OpError]], ...] = (
 def _raised(error: Exception, label: str) -> errors.OpError:
     """A function's exception as the error of its step, with the function's own lines of the traceback."""
     kind = next((ours for theirs, ours in _CLASSES if isinstance(error, theirs)), errors.UnknownError)
-    told = "".join(traceback.format_tb(error.__traceback__)[1:])  # without the line that calls it
+    told = "".join(traceback.format_tb(error.__traceback__)[2:])  # without the lines that call it
     return kind(None, None, f"{type(error).__name__}: {error}, raised in py_func '{label}':\n{told}".rstrip(":\n"))
 
 
@@ -91,7 +92,8 @@ def _kernel(node: Any, env: Any) -> Callable[..., Any]:
 
     def call(*inputs: np.ndarray) -> Any:
         try:
-            returned = fn(*(np.array(x) if isinstance(x, np.ndarray) and x.ndim else x[()] for x in inputs))
+            given = [np.array(x) if isinstance(x, np.ndarray) and x.ndim else x[()] for x in inputs]
+            returned = deferral.heard(fn, *given)
         except errors.OpError:
             raise
         except Exception as error:

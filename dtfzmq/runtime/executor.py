@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from dtfzmq.base import clock, denormals, errors
+from dtfzmq.base.signals import deferral
 from dtfzmq.runtime import plan as code
 from dtfzmq.runtime.async_done import AsyncDone
 from dtfzmq.runtime.cells import Busy, thread_state
@@ -35,7 +36,7 @@ OnFetch = Callable[[int, Any], None]
 
 
 def _strikes_here() -> bool:
-    """True on the thread where Ctrl-C strikes. Elsewhere what is no Exception is a kernel's own, as `sys.exit()`."""
+    """True on the thread where signals strike. Elsewhere what is no Exception is a kernel's own, as `sys.exit()`."""
     return threading.current_thread() is threading.main_thread()
 
 
@@ -263,7 +264,7 @@ class Run:
                 except BaseException as exc:
                     self._fail(errors.internal(exc))
                     if not isinstance(exc, Exception) and not self._on_baton and _strikes_here():
-                        raise  # Ctrl-C amid a kernel: whoever lent this thread has the run go on, to its end, elsewhere
+                        raise  # struck amid a kernel: whoever lent this thread has the run go on, to its end, elsewhere
         finally:
             denormals.restore(floats)
             self._pace.stretch(began, started, on_baton)
@@ -305,6 +306,8 @@ class Run:
                 if self.error is None:
                     self._fail(derived(ctx.error))
                 return
+            if deferral.struck and not self._on_baton:
+                deferral.hear()
             instructions = chunks[index]
             if at:
                 instructions = instructions[at:]

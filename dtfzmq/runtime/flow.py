@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dtfzmq.base import errors
+from dtfzmq.base.signals import deferral
 from dtfzmq.graph.node import Node, Subgraph
 from dtfzmq.runtime.cells import thread_state
 from dtfzmq.runtime.control import child_frame, truth
@@ -101,6 +102,8 @@ class While:
             while truth(self.cond.call(inputs, here)[0], self.name):
                 if ctx.error is not None:
                     raise derived(ctx.error)
+                if deferral.struck:
+                    deferral.hear()
                 results = self.body.call(inputs, here)
                 for values, value in zip(saved, results[n_vars:]):
                     values.append(value)

@@ -43,7 +43,7 @@ FETCH = 13  # slots[a] is fetch b, of a partial run
 
 # A plan that computes longer than this before it waits again, on average, goes to the runner.
 SHORT_S = 300e-6
-# A plan that keeps a thread for longer does not run on its caller's, where Ctrl-C would have to wait for its kernels.
+# A plan that keeps a thread for longer does not run on its caller's, where signals would have to wait for its kernels.
 BRIEF_S = 0.2
 # A plan that computes on the baton for longer without waiting was believed to be short. Once it may be a collection of
 # garbage; it is not believed a third time until so many runs in a row were not that long.
@@ -178,7 +178,7 @@ class Plan:
 
     @property
     def brief(self) -> bool:
-        """True if it may run on a thread on which Ctrl-C waits for its kernels."""
+        """True if it may run on a thread on which signals wait for its kernels."""
         return 0 <= self.longest_s < BRIEF_S and self.surprises < SURPRISES
 
     def small_chunks(self, segment: int) -> list[list[Instruction]]:

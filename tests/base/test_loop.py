@@ -12,6 +12,7 @@ import pytest
 
 from dtfzmq.base import errors, threads
 from dtfzmq.base.completion import Completion
+from dtfzmq.base.gate import Gate
 from dtfzmq.base.loop import Loop
 from dtfzmq.base.threads import Pool
 
@@ -157,19 +158,19 @@ def test_an_error_is_raised_to_the_caller(loop: Loop) -> None:
 
 
 class TakenBack(Completion):
-    """A completion whose caller takes its event back between any two looks at it, as threads without a lock may."""
+    """A completion whose caller takes its gate back between any two looks at it, as threads without a lock may."""
 
     def __init__(self) -> None:
-        self.events: list[threading.Event | None] = []
+        self.gates: list[Gate | None] = []
         super().__init__()
 
     @property
-    def _event(self) -> threading.Event | None:
-        return self.events.pop() if self.events else None
+    def _gate(self) -> Gate | None:
+        return self.gates.pop() if self.gates else None
 
-    @_event.setter
-    def _event(self, event: threading.Event | None) -> None:
-        self.events = [event]
+    @_gate.setter
+    def _gate(self, gate: Gate | None) -> None:
+        self.gates = [gate]
 
 
 @pytest.mark.parametrize(
@@ -183,9 +184,9 @@ class TakenBack(Completion):
 )
 def test_a_caller_that_stops_waiting_while_it_is_answered_is_no_harm(end: Callable[[Completion], None]) -> None:
     completion = TakenBack()
-    event = completion._event = threading.Event()
+    gate = completion._gate = Gate()
     end(completion)
-    assert event.is_set()
+    assert gate.wait(0)
 
 
 def test_ctrl_c_ends_a_wait_but_never_strikes_core_code(loop: Loop) -> None:
