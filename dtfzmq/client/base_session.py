@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dtfzmq.base import clock, errors
+from dtfzmq.base import clock, errors, signals
 from dtfzmq.base.names import article
 from dtfzmq.client import call as calls
 from dtfzmq.client import metadata as metadata_records
@@ -87,9 +87,10 @@ class BaseSession:
         self._sent = 0  # operations that the master has
         self._version = 0
         self._graph_lock = threading.Lock()
-        self._connection: Connection = connect(self._target, self._config)
-        self._loop = self._connection.loop
-        self._closed = False
+        with signals.deferred():  # a connection that was made is given back
+            self._connection: Connection = connect(self._target, self._config)
+            self._loop = self._connection.loop
+            self._closed = False
 
     # -- running -------------------------------------------------------------------------------------------------------
 
@@ -418,21 +419,25 @@ class BaseSession:
         """
         if self._closed:
             return
-        self._closed = True
         if self._loop.inherited:
+            self._closed = True
             return
-        handle, self._handle = self._handle, ""
-        self._calls.clear()
+        handle, answer = "", Answer()
         try:
+            with signals.deferred():
+                self._closed = True
+                handle, self._handle = self._handle, ""
+                self._calls.clear()
+                if handle:
+                    with self._loop.held():
+                        self._connection.ask(m.CloseSession(handle), answer)
             if handle:
-                answer = Answer()
-                with self._loop.held():
-                    self._connection.ask(m.CloseSession(handle), answer)
                 self._loop.wait(answer, _CLOSE_S)
         except (errors.UnavailableError, errors.DeadlineExceededError):
             _log.info("session %s was closed without an answer from %s", handle, self._target or "its master")
         finally:
-            self._connection.close()
+            if self._closed:  # else a handler of a signal struck first
+                self._connection.close()
 
     def __del__(self) -> None:
         if getattr(self, "_closed", True) or self._loop.inherited:

@@ -8,7 +8,7 @@ import socket
 import threading
 from typing import Any
 
-from dtfzmq.base import threads
+from dtfzmq.base import signals, threads
 from dtfzmq.base.loop import Loop
 from dtfzmq.client.connection import LinkConnection
 from dtfzmq.cluster import resolvers
@@ -51,7 +51,7 @@ threads.on_fork_in_child(_forget)
 def connect(address: str) -> LinkConnection:
     """A connection to the server at "host:port". Nothing is sent before it is used."""
     global _client
-    with _guard:
+    with signals.deferred(), _guard:
         if _client is None or _client.loop.closed:
             _client = _Client()
         client = _client
@@ -60,16 +60,17 @@ def connect(address: str) -> LinkConnection:
 
     def close() -> None:
         global _client
-        if gone:
-            return
-        gone.append(True)
-        with _guard:
-            client.users -= 1
-            last = client.users == 0
-            if last and _client is client:
-                _client = None
-        if last:
-            client.close()
+        with signals.deferred():
+            if gone:
+                return
+            gone.append(True)
+            with _guard:
+                client.users -= 1
+                last = client.users == 0
+                if last and _client is client:
+                    _client = None
+            if last:
+                client.close()
 
     def link() -> Any:
         return client.endpoint.link("", [address])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from dtfzmq.base import heap, names, threads
+from dtfzmq.base import heap, names, signals, threads
 from dtfzmq.base.loop import Loop
 from dtfzmq.cluster.task import Task
 
@@ -43,10 +43,11 @@ class PrivateCluster:
 
     def close(self) -> None:
         """End it; idempotent."""
-        if self._closed:
-            return
-        self._closed = True
-        with self.loop.held():
-            self.task.stop()
-        self.task.close()
-        self.loop.release()
+        with signals.deferred():
+            if self._closed:
+                return
+            self._closed = True
+            with self.loop.held():
+                self.task.stop()
+            self.task.close()
+            self.loop.release()

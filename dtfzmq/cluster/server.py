@@ -13,8 +13,9 @@ import sys
 import threading
 from collections.abc import Iterator
 
-from dtfzmq.base import clock, errors, heap, names, threads
+from dtfzmq.base import clock, errors, heap, names, signals, threads
 from dtfzmq.base.completion import Completion
+from dtfzmq.base.gate import Gate
 from dtfzmq.base.loop import Loop
 from dtfzmq.cluster import blas, hosts, resolvers
 from dtfzmq.cluster.addresses import join_address, split_address
@@ -107,7 +108,8 @@ class Server:
         #: Its end is done: others were told, and the port is free.
         self.gone = threading.Event()
         self._waiting: list[Completion] = []  # of those who stop it
-        self._stopped = threading.Event()
+        self._stopped = False
+        self._gate = Gate()  # of those who join
         self._started = False
         self._ended = False
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL_S))
@@ -115,15 +117,28 @@ class Server:
         blas.divide(self._config.intra_op_parallelism_threads, hosts.tasks_on_this_host(spec, self._address))
         others = {names.task_name(j, i): spec.task_address(j, i) for j in spec.jobs for i in spec.task_indices(j)}
         _check_others(others, self.task)
+        try:
+            with signals.deferred():
+                self._open(spec, others, settings or resolvers.link_settings(), bind_address)
+        except BaseException:
+            if hasattr(self, "_names"):  # a handler of a signal raised: nobody will have it to stop it
+                self.stop()
+            raise
+        if start:
+            self.start()
+
+    def _open(
+        self, spec: ClusterSpec, others: dict[str, str], settings: LinkSettings, bind_address: str | None
+    ) -> None:
+        """Make the task and have its port."""
         self._loop = process_loop()
         self._loop.grace = 0.0  # messages of others wait for nobody here
         self._loop.add_ref()
         try:
-            self._task = Task(self._loop, self.task, job, others, self._config)
+            self._task = Task(self._loop, self.task, self._server_def.job_name, others, self._config)
             self._task.shutdown_granted = self._shutdown_asked
             me = Who(self.task, self._task.incarnation, os.getpid(), socket.gethostname())
             known = {j: spec.as_dict()[j] for j in spec.jobs if spec.dense(j)}
-            settings = settings or resolvers.link_settings()
             with self._loop.held():
                 transport = Network(self._loop, settings)
                 self._endpoint = Endpoint(self._loop, transport, me, self._task, settings, known)  # type: ignore[arg-type]  # dense jobs are lists
@@ -141,8 +156,6 @@ class Server:
         with _running_lock:
             for name in self._names:
                 _running[name] = self
-        if start:
-            self.start()
 
     # -- addresses -----------------------------------------------------------------------------------------------------
 
@@ -210,21 +223,24 @@ class Server:
         KeyboardInterrupt gets out at once and leaves the server running.
         """
         with self._ending_on_sigterm():
-            while not self._stopped.wait(_LISTEN_S):
-                pass
+            while not self._stopped:
+                self._gate.wait(_LISTEN_S)
+            self._gate.open()  # for the next of those who join
             self.stop()
 
     def leave(self) -> None:
         """Have `join` stop the server and return, now or when it is called. Any thread; safe in a signal handler."""
-        self._stopped.set()
+        self._stopped = True
+        self._gate.open()
 
     @contextlib.contextmanager
     def _ending_on_sigterm(self) -> Iterator[None]:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = signal.signal(signal.SIGTERM, lambda number, frame: self.leave())
+        before = signal.getsignal(signal.SIGTERM)
         try:
+            signal.signal(signal.SIGTERM, lambda number, frame: self.leave())
             yield
         finally:
             signal.signal(signal.SIGTERM, before if before is not None else signal.SIG_DFL)
@@ -256,10 +272,11 @@ class Server:
                 self._loop.wait(told)  # what answers those who wait runs on the loop, which may end below
         finally:
             if first:
-                with self._loop.held():
-                    self._close()
-                self._task.close()
-                self._loop.release()
+                with signals.deferred():
+                    with self._loop.held():
+                        self._close()
+                    self._task.close()
+                    self._loop.release()
 
     def leave_quietly(self) -> None:
         """As `stop`, but without waiting, and daemon threads hear nothing: `gone` tells when it is done.
@@ -283,7 +300,7 @@ class Server:
                     del _running[name]
         self._endpoint.close(f"{self.task} {'ended' if quietly else 'was stopped'}", quietly)
         self.gone.set()
-        self._stopped.set()
+        self.leave()
         for told in self._waiting:
             told.set(None)
 

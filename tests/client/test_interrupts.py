@@ -169,6 +169,58 @@ def test_what_a_handler_raises_amid_a_python_function_leaves_the_run(rounds: int
         assert session.run(loop) == 5
 
 
+@pytest.mark.usefixtures("raising")
+def test_a_handler_that_raises_while_a_session_closes_leaves_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = tf.train.Server.create_local_server()
+    with tf.Graph().as_default():
+        one = tf.constant(1.0)
+    for target in ("", server.target):
+        session = tf.Session(target, graph=one.graph)
+        session.run(one)
+        master = session._connection._handle.__self__.master  # type: ignore[attr-defined]  # a local one
+        ask = session._connection.ask
+
+        def asked(message: Any, answer: Any, ask: Callable[..., None] = ask) -> None:
+            signal.raise_signal(signal.SIGUSR1)
+            ask(message, answer)
+
+        monkeypatch.setattr(session._connection, "ask", asked)
+        with pytest.raises(Out):
+            session.close()
+        session.close()
+        assert not master.sessions
+    server.stop()
+
+
+@pytest.mark.usefixtures("raising")
+def test_a_handler_that_raises_while_a_server_begins_or_stops_leaves_nothing_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = tf.train.Server.create_local_server()
+    close = server.core.close
+
+    def closing() -> None:
+        signal.raise_signal(signal.SIGUSR1)
+        close()
+
+    monkeypatch.setattr(server.core, "close", closing)
+    with pytest.raises(Out):
+        server.stop()
+    server.stop()
+    assert server.gone.is_set()
+
+    names = tf.train.Server._reachable_as
+
+    def named(self: tf.train.Server) -> list[str]:
+        signal.raise_signal(signal.SIGUSR1)
+        return names(self)
+
+    monkeypatch.setattr(tf.train.Server, "_reachable_as", named)
+    with pytest.raises(Out):
+        tf.train.Server.create_local_server()
+    # nothing is left behind, as a fixture sees
+
+
 STRIKES = """
 import faulthandler, random, signal, sys
 import dtfzmq as tf
