@@ -191,15 +191,22 @@ class Deferral:
         self.main = _get_ident()
         self.on = self.struck = self.lent = False
         self._came.clear()
-        for number in NUMBERS:
-            handler = found = _getsignal(number)
-            while type(handler) is _Deferring:
-                handler = handler.handler
-            if handler is not found:
-                _setsignal(number, handler)
+        _put_back()
+
+
+def _put_back() -> None:
+    """Put the program's handlers in the places of those that stand there for them."""
+    for number in NUMBERS:
+        handler = found = _getsignal(number)
+        while type(handler) is _Deferring:
+            handler = handler.handler
+        if handler is not found:
+            _setsignal(number, handler)
 
 
 def _swap_of_all() -> _Swap:
+    if not deferral.lent:
+        _put_back()  # one may be left by signals that came faster than their handlers ran
     found = list(map(_getsignal, NUMBERS))
     numbers = tuple(n for n, handler in zip(NUMBERS, found) if callable(handler))
     handlers = [handler for handler in found if callable(handler)]

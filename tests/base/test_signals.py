@@ -319,6 +319,22 @@ def test_what_may_take_long_is_struck_and_what_it_does_not_catch_is_told_from_it
     in_place(program)
 
 
+def test_a_stretch_amid_what_may_take_long_leaves_the_outer_one_whole(program: Program) -> None:
+    with signals.deferred():
+        deferral.heard(stretch)
+        strike()
+        assert program.heard == []
+        program.then = lambda: None
+    assert program.heard == [FIRST]
+    in_place(program)
+
+
+def test_what_a_stretch_left_in_a_handlers_place_is_taken_out_by_the_next(program: Program) -> None:
+    signal.signal(FIRST, signals._Deferring(program.first))
+    stretch()
+    in_place(program)
+
+
 def test_threads_have_nothing_to_defer(program: Program) -> None:
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(deferral.begin(None)))
