@@ -16,7 +16,7 @@ from dtfzmq.wire.settings import LinkSettings
 from dtfzmq.wire.silence import Silence
 from dtfzmq.wire.transport import LaneEvents
 from dtfzmq.wire.zmqpoll import MORE, NONE, SOME, ZmqPoller
-from dtfzmq.wire.zmqprobe import Probe
+from dtfzmq.wire.zmqprobe import ANSWERS, Probe
 from dtfzmq.wire.zmqsocket import (
     EVENTS_OPTION,
     FAILED,
@@ -118,6 +118,7 @@ class DealerLane(ZmqLane):
         self._number = ""
         self._dealer: _Dealer | None = None
         self._probe: Probe | None = None
+        self._met = False  # a connection came of the attempt that the probe asks about
         self._began = 0.0
         self._why = ""
         self._worth = 0
@@ -172,11 +173,14 @@ class DealerLane(ZmqLane):
         if self.waited():
             self.failed(self.unanswered(), False)
         elif self._dealer is not None:
+            self._met = self._dealer.connected
             self._drop(0)
             self._probe = Probe(self._loop, self._transport.poller, self._explained)
             self._probe.begin(self._number, self._port, self._transport.settings.connect_timeout)
 
     def _explained(self, reason: str, met: bool) -> None:
+        if reason == ANSWERS and self._met:
+            reason = f"{FOREIGN} (a ZeroMQ socket of another kind)"
         self.failed(reason, False, _THEIRS if met else _NOBODY if reason == REFUSED else _OURS)
 
     def unanswered(self) -> str:

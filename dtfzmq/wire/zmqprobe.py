@@ -19,6 +19,8 @@ from dtfzmq.wire.zmqpoll import NONE, SOME, ZmqPoller
 # Not yet known.
 _UNKNOWN = {0, errno.EINPROGRESS, errno.EWOULDBLOCK}
 _ENDED = {errno.ECONNRESET, errno.EPIPE}
+#: ZeroMQ answered this attempt.
+ANSWERS = "nothing came of the connection, and somebody answers there now"
 # What each end of a ZeroMQ connection says before it has heard anything.
 _SIGNATURE = b"\xff\0\0\0\0\0\0\0\1\x7f"
 
@@ -26,8 +28,8 @@ _SIGNATURE = b"\xff\0\0\0\0\0\0\0\1\x7f"
 class Probe:
     """One attempt. Ends with one call of ``told(reason, met)``. Baton only.
 
-    `reason`: REFUSED, or what else is in the way; `met`: somebody is there. Nothing here waits. The call may come
-    before `begin` returns: of its own ports a system knows at once.
+    `reason`: REFUSED, ANSWERS, or what else is in the way; `met`: somebody is there. Nothing here waits. The call may
+    come before `begin` returns: of its own ports a system knows at once.
     """
 
     def __init__(self, loop: Any, poller: ZmqPoller, told: Callable[[str, bool], None]) -> None:
@@ -93,7 +95,7 @@ class Probe:
             if first and first != _SIGNATURE[:1]:
                 self._end(f"{FOREIGN} (it does not speak ZeroMQ)", True)
             elif first:
-                self._end("nothing came of the connection, and somebody answers there now", True)
+                self._end(ANSWERS, True)
             else:
                 self._failed(errno.ECONNRESET)
         return SOME

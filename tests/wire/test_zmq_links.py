@@ -32,7 +32,7 @@ from dtfzmq.wire.endpoint import Endpoint, Quiet
 from dtfzmq.wire.messages import CancelStep
 from dtfzmq.wire.settings import LinkSettings
 from dtfzmq.wire.zmqpoll import NONE, SOME, ZmqPoller
-from dtfzmq.wire.zmqprobe import Probe
+from dtfzmq.wire.zmqprobe import ANSWERS, Probe
 from dtfzmq.wire.zmqsocket import NO_RECONNECT_MS, PROBE, TURN
 from tests.kit.peer import Answering, Count, CountMe, Echo, Forget, HoldInterpreter, PushMe, me
 from tests.kit.relay import Relay
@@ -704,6 +704,16 @@ def test_another_program_at_the_address_is_not_waited_for_like_a_late_task(serve
     client.close()
 
 
+@pytest.mark.parametrize("kind", [zmq.PUB, zmq.PULL, zmq.PAIR], ids=["PUB", "PULL", "PAIR"])
+def test_a_zeromq_socket_of_another_kind_is_another_program(kind: int) -> None:
+    client = Client(LinkSettings(limit=1.0, connect_timeout=0.3, connect_limit=600.0, max_backoff=0.2))
+    with zmq.Context() as context, context.socket(kind) as other:
+        port = other.bind_to_random_port("tcp://127.0.0.1")
+        with pytest.raises(errors.UnavailableError, match="another program answered there .* of another kind"):
+            client.call(client.link(f"127.0.0.1:{port}", TASK), CountMe())
+    client.close()
+
+
 def test_a_task_that_begins_to_listen_as_the_system_is_asked_is_reached(client: Client, server: Client) -> None:
     told = list[tuple[str, bool]]()
     with client.loop.held():
@@ -711,7 +721,7 @@ def test_a_task_that_begins_to_listen_as_the_system_is_asked_is_reached(client: 
         probe = Probe(client.loop, client.loop.poller, lambda *what: told.append(what))  # type: ignore[arg-type]
         probe.begin("127.0.0.1", port, 30.0)
     assert client.wait_for(lambda: bool(told))
-    assert told == [("nothing came of the connection, and somebody answers there now", True)]
+    assert told == [(ANSWERS, True)]
     assert client.call(client.link(server.endpoint.me.address), CountMe()).count == 1
 
 
