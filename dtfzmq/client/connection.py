@@ -125,7 +125,9 @@ class LinkConnection:
             answer.call.cancel()
             answer.fail(
                 errors.UnavailableError(
-                    None, None, f"The session's master is gone, and nobody listens there now ({link.reason()})."
+                    None, None,
+                    f"{link.peer_text()}, the session's master, is gone, and nobody listens there now "
+                    f"({link.reason()}).",
                 )
             )
         else:

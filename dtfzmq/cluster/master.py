@@ -15,7 +15,7 @@ from dtfzmq.cluster.fed import check_count, check_feeds
 from dtfzmq.cluster.partial import PartialRuns
 from dtfzmq.cluster.peers import Peers
 from dtfzmq.cluster.plans import Signature, StepPlan, Waiter
-from dtfzmq.cluster.session_state import MasterSession, not_found, restarted, unknown_call
+from dtfzmq.cluster.session_state import MasterSession, not_found, unknown_call
 from dtfzmq.cluster.step import CLOSE_S, Step
 from dtfzmq.graph import serial, wellformed
 from dtfzmq.graph.node import Node
@@ -170,7 +170,7 @@ class Master:
         for step in list(session.steps.values()):
             end(step, error)
         farewell = m.DeleteWorkerSession(session.handle)
-        for task in session.tasks:
+        for task in session.told:
             self.peers.peer(task).tell(farewell)
         session.plans.clear()
         timer = self.loop.call_later(CLOSE_S, finish)  # after those of the steps themselves
@@ -395,11 +395,20 @@ class Master:
                 if step.link is link and link is not None:
                     step.abandoned()  # also a partial run, which nobody waits for between its calls
             if session.link is link and link is not None and session.abandoned is None:
-                session.abandoned = self.loop.call_later(ABANDONED_S, self._collect, session)
-                session.plans.rest(True)
+                self._miss(session, link.left)
 
-    def _collect(self, session: MasterSession) -> None:
-        _log.info("session %s is closed: its client was lost %g s ago", session.handle, ABANDONED_S)
+    def _miss(self, session: MasterSession, left: bool) -> None:
+        """The client of a session is lost; `left`: it said goodbye, and will not be back."""
+        if left:
+            self._collect(session, "left")
+        else:
+            session.abandoned = self.loop.call_later(
+                ABANDONED_S, self._collect, session, f"was lost {ABANDONED_S:g} s ago"
+            )
+            session.plans.rest(True)
+
+    def _collect(self, session: MasterSession, why: str) -> None:
+        _log.info("session %s is closed: its client %s", session.handle, why)
         self.close_session(session, errors.CancelledError(None, None, CLOSED), lambda: None)
 
     def stop(self, done: Callable[[], None], quietly: bool = False) -> set[int]:
@@ -447,14 +456,3 @@ class Master:
     def gone(self) -> errors.OpError:
         """What those are told who want something of a master that was stopped."""
         return errors.UnavailableError(None, None, f"The server {self.peers.me} was stopped.")
-
-    def check_incarnation(self, session: MasterSession, task: str) -> None:
-        """Note the process that holds the session's state on `task`.
-
-        AbortedError if it was another before, UnavailableError if the task was lost since it was met.
-        """
-        met = self.peers.met(task)
-        if met is None:
-            raise self.peers.vanished(task)
-        if session.tasks.setdefault(task, met[0]) != met[0]:
-            raise restarted(task)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dtfzmq.base import collecting, errors, names
 from dtfzmq.cluster.fed import fed_tensors
 from dtfzmq.cluster.plans import NODE_BYTES, PlanPart, StepPlan, Waiter, deregister
-from dtfzmq.cluster.session_state import MasterSession
+from dtfzmq.cluster.session_state import MasterSession, restarted
 from dtfzmq.graph import serial
 from dtfzmq.plan.devices import DevicesNeeded, DeviceTable
 from dtfzmq.plan.optimize.run import optimize
@@ -64,8 +64,8 @@ class Planning:
         self.silent: set[str] = set()
         self._meeting: list[str] = []
         self._parts: list[PlanPart] = []
-        # Tasks that may hold state of the session, and those that were lost during this planning.
-        self._known = frozenset(session.tasks)
+        # The tasks of the step with the incarnations that were met, and those that were lost during this planning.
+        self._met: dict[str, int] = {}
         self._lost: set[str] = set()
         self._until = 0.0
 
@@ -182,12 +182,14 @@ class Planning:
         """Meet the tasks that own nodes of the step, and no others."""
 
         def met() -> None:
-            try:
-                for task in tasks:
-                    self.master.check_incarnation(self.session, task)
-            except errors.OpError as restart:
-                self._fail(restart)
-                return
+            state = self.session.tasks
+            for task in tasks:
+                known = self.master.peers.met(task)
+                assert known is not None  # see _contact
+                self._met[task] = known[0]
+                if state.get(task, known[0]) != known[0]:
+                    self._fail(restarted(task))
+                    return
             self._cut(pruned, tasks)
 
         self._contact(tasks, self.session.tasks, met)
@@ -221,31 +223,31 @@ class Planning:
     ) -> None:
         """Go on if none of `tasks` was lost since it was met; else do it again or fail, with `error` if given.
 
-        A master that was stopped learns only bit by bit that its links are gone. Nothing of the step ran yet, so each
-        task is met afresh, once and soon, if it held no state of the session.
+        A master learns only bit by bit that links are gone: of a task that was killed and restarted, or when it was
+        stopped itself. Nothing of the step ran yet, so each task is met afresh, once and soon, if it held no state of
+        the session.
         """
         peers = self.master.peers
-        lost = {task for task in tasks if peers.met(task) is None}
+        lost = {task for task in tasks if not self._there(task)}
         if not lost:
             go_on()
-        elif lost & (self._lost | self._known) or self.master.loop.now() >= self._until:
+        elif lost & (self._lost | self.session.tasks.keys()) or self.master.loop.now() >= self._until:
             self._fail(error or peers.vanished(min(lost)))
         else:
             self._lost |= lost
+            self._met = {}
             self._deregister()
             again()
 
+    def _there(self, task: str) -> bool:
+        """Whether the process that was met as `task` was not lost since."""
+        met = self.master.peers.met(task)
+        return met is not None and self._met.get(task, met[0]) == met[0]
+
     def _cut(self, pruned: Pruned, tasks: list[str]) -> None:
-        peers = self.master.peers
-        incarnations = {}
-        for task in tasks:
-            met = peers.met(task)
-            if met is None:
-                raise peers.vanished(task)
-            incarnations[task] = met[0]
-        own = peers.me
+        own = self.master.peers.me
         home = names.device_name(own, "CPU", 0)
-        options = self.session.optimizer
+        options, incarnations = self.session.optimizer, self._met
 
         def incarnation(device: str) -> int:
             return incarnations[names.task_of(device)]
@@ -299,8 +301,9 @@ class Planning:
                     # A link tells its calls first that it is lost, and then its master.
                     self.master.loop.call_soon(self._safe(self._unregistered), failures, again)
                 else:
-                    self._ready()
+                    self._if_none_lost(self._met, None, self._ready, again)
 
+        session.told.update(self.silent)
         for part, plain, arrays in cut:
             message = m.RegisterGraph(
                 session.handle,
@@ -311,13 +314,14 @@ class Planning:
                 True,
                 session.isolate,
                 self.plan.partial,
+                self._met,
             )
             peer = peers.peer(part.task)
             peer.call(message, self._safe(functools.partial(answered, part, peer)))
 
     def _unregistered(self, failures: dict[str, errors.OpError], again: Callable[[], None]) -> None:
         for task, error in failures.items():
-            if self.master.peers.met(task) is not None:  # it is there, and does not want the part
+            if self._there(task):  # it is there, and does not want the part
                 self._fail(error)
                 return
         error = next(iter(failures.values()))
@@ -328,13 +332,11 @@ class Planning:
         plan.parts = tuple(self._parts)
         plan.tasks = frozenset(part.task for part in self._parts)
         waiters, plan.waiters, plan.job = plan.waiters or [], None, None
+        self.session.tasks.update(self._met)
         plans = self.session.plans
         plans.begin(plan)
         self._tell(waiters, plan, None)
         plans.end(plan)
-        if any(self.master.peers.met(task) is None for task in plan.tasks):
-            # A task was lost meanwhile: the runs that waited learn it from their step, the next one plans anew.
-            plans.drop(plan)
         plans.trim()
 
     def _fail(self, error: errors.OpError) -> None:

@@ -33,8 +33,10 @@ class MasterSession:
         self.placer: Any = None
         self.placed = 0  # nodes that the placer knows
         self.plans = Plans(handle, int(config.get("max_signatures") or 0))
-        #: task -> incarnation of the process that holds state of this session.
+        #: task -> incarnation of the process that may hold state of this session: a step was let run there.
         self.tasks: dict[str, int] = {}
+        #: Tasks that know of this session, whether or not it ever ran there.
+        self.told: set[str] = set()
         #: By the client's number of the run.
         self.steps: dict[int, Step] = {}
         #: Runs that wait for their plan, by number; they can be cancelled too.

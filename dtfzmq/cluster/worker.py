@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import logging
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from dtfzmq.base import errors
@@ -58,6 +58,8 @@ class Worker:
         self.report: Callable[[int, errors.OpError], None] = lambda step, error: None
         #: Drops what links are still to send for a step that is over.
         self.forget: Callable[[int], None] = lambda step: None
+        #: expect(tasks, done): `done` once links to other incarnations of `tasks` than those given are found out.
+        self.expect: Callable[[Mapping[str, int], Callable[[], None]], None] = lambda tasks, done: done()
         self.resources = ResourceManager(job)
         self.sessions: dict[str, WorkerSession] = {}
         self.steps: dict[int, WorkerStep] = {}
@@ -121,10 +123,13 @@ class Worker:
             except Exception as error:
                 return None, error
 
-        if isinstance(plain, list) and len(plain) < INLINE_NODES:
-            finish(*run())
-        else:
-            self.runner.submit(lambda: self.loop.call_soon(finish, *run()))
+        def begin() -> None:
+            if isinstance(plain, list) and len(plain) < INLINE_NODES:
+                finish(*run())
+            else:
+                self.runner.submit(lambda: self.loop.call_soon(finish, *run()))
+
+        self.expect(message.tasks, begin)
 
     def on_deregister_graph(self, link: Any, message: m.DeregisterGraph, reply: Any) -> None:
         """Forget a part; steps that run it go on."""

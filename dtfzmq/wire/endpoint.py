@@ -129,7 +129,8 @@ class Endpoint:
         self._unnamed: dict[tuple[int, int], Link] = {}
         self._targets: dict[tuple[str, ...], Link] = {}
         self._all: dict[Link, None] = {}
-        self._lost: dict[str, None] = {}
+        # By name or addresses, the name if it is known.
+        self._lost: dict[str, str] = {}
         # Of links that were given up, by our generation: how much came on them.
         self._given_up: dict[int, int] = {}
         self._count = itertools.count(1)
@@ -181,12 +182,17 @@ class Endpoint:
             self._named[name] = link
         else:
             self._targets[target] = link
+            link.name = self._lost.get(str(target), "")  # for people: who was there is who is missed
         link.start()
         return link
 
     def links(self) -> list[Link]:
         """All links that are not lost."""
         return list(self._all)
+
+    def known(self, name: str) -> Link | None:
+        """The link to a task, if there is one."""
+        return self._named.get(name)
 
     def forget(self, step: int) -> None:
         """A step is over: every link that carried a push of it forgets it, and drops what was to be sent for it."""
@@ -211,7 +217,7 @@ class Endpoint:
         links = self.links()
         # What the end of one makes others say, in words of ours, must go by none: peers know why from our farewell.
         for link in links:
-            link.leave(kind(None, None, f"{link.route()} was closed: {reason}."), reason)
+            link.leave(kind(None, None, f"{link.route()} was closed: {reason}."), reason, left=True)
         for link in () if quietly else links:
             link.settle()
         for channel in list(self.channels):
@@ -298,7 +304,7 @@ class Endpoint:
         if link.error is not None and not link.error.origin:
             link.error.origin = self.me.name  # not the task that is lost says so
         for target in [key for key, found in self._targets.items() if found is link]:
-            self._lost[str(target)] = None
+            self._lost[str(target)] = link.name
         tables: tuple[dict[Any, Link], ...] = (self._named, self._unnamed, self._targets)
         for table in tables:
             for key in [k for k, v in table.items() if v is link]:
@@ -306,9 +312,9 @@ class Endpoint:
         self._all.pop(link, None)
         self._owing.discard(link)
         if link.name:
-            self._lost[link.name] = None
+            self._lost[link.name] = link.name
         elif link.addresses:
-            self._lost[str(tuple(link.addresses))] = None
+            self._lost[str(tuple(link.addresses))] = ""
         if len(self._lost) > _MAX_LOST:
             del self._lost[next(iter(self._lost))]
         if link.their_generation:
@@ -328,8 +334,7 @@ class Endpoint:
                 )
             )
             return False
-        if not link.name:
-            link.name = who.name
+        link.name = who.name
         return True
 
     def channel_ended(self, channel: Channel) -> None:
@@ -425,7 +430,7 @@ class Endpoint:
                 self._replace(channel, said, who, holder)
 
         channel.consider()
-        holder.ask_alive(answered)
+        holder.inquiry.alive(answered)
 
     def _say_refused(self, who: Who, error: errors.OpError) -> None:
         subject = ("refused", self.me.name, who.name or who.host, error.error_code)

@@ -8,7 +8,7 @@ be reached within the limit. Then every call fails and every step with traffic o
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dtfzmq.base import errors
@@ -53,7 +53,9 @@ class Link(Carrier):
         self._timer: Any = None
         self._bulk_timer: Any = None
         self._attempts = (Attempts(self.loop, self.settings), Attempts(self.loop, self.settings))
-        self.inquiry = Inquiry(self.loop, self.settings.silence)
+        #: Whether the peer said that its process leaves: no other link will come from there.
+        self.left = False
+        self.inquiry = Inquiry(self, self.loop, self.settings.silence)
 
     # -- names --------------------------------------------------------------------------------------------------------
 
@@ -252,6 +254,7 @@ class Link(Carrier):
             self._dial_bulk()  # also if the peer's own control lane came first: it may have thought the same of ours
         if fresh:
             self.endpoint.link_up(self)
+            self.inquiry.answer(True)
         self._pump()
         self.pump_bulk()
 
@@ -344,23 +347,10 @@ class Link(Carrier):
         for call in unseen:
             self._guarded(call.ask_again)
 
-    def gone(self, reason: str) -> None:
-        """The peer says goodbye."""
+    def gone(self, reason: str, left: bool) -> None:
+        """The peer says goodbye; `left`: for good."""
+        self.left = left
         self._unavailable(f"{self.title()} left ({reason})")
-
-    # -- the peer's life ----------------------------------------------------------------------------------------------
-
-    def ask_alive(self, answered: Callable[[bool], None]) -> None:
-        """Call ``answered(bool)`` once: True when the peer answers, False when its connection has ended.
-
-        A connection that outlives silence is one whose heartbeats are answered: the peer is alive, and busy.
-        """
-        if not self.controls:
-            self.loop.call_soon(answered, False)
-            return
-        self.inquiry.ask(answered)
-        for channel in self.controls:
-            channel.send([codec.pack([frames.PING, 0])])
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
@@ -370,8 +360,11 @@ class Link(Carrier):
             self.leave(error, farewell)
             self.settle()
 
-    def leave(self, error: errors.OpError, farewell: str) -> None:
-        """The first half of `lose`: no lane is left. Nobody is told but the peer; `settle` does the rest."""
+    def leave(self, error: errors.OpError, farewell: str, left: bool = False) -> None:
+        """The first half of `lose`: no lane is left. Nobody is told but the peer; `settle` does the rest.
+
+        `left`: the peer is told that this process leaves, with all its links.
+        """
         self.error = error
         self.state = LOST
         self._unwatch()
@@ -380,7 +373,7 @@ class Link(Carrier):
             dialler.stop()
         for channel in [*self.controls, *self.bulks]:
             if farewell and channel.kind == CONTROL:
-                channel.send([codec.pack([frames.BYE, farewell])])
+                channel.send([codec.pack([frames.BYE, farewell, left])])
             channel.close()
         self.controls.clear()
         self.bulks.clear()
@@ -413,10 +406,6 @@ class Link(Carrier):
         for reply in serving.values():
             self._guarded(reply.revoke)
         self.inquiry.answer(False)
-
-    def close(self) -> None:
-        """End it from this side: the peer is told, calls fail with CancelledError."""
-        self.lose(errors.CancelledError(None, None, f"{self.route()} was closed."), farewell="it was closed")
 
     def statistics(self) -> LinkStatistics:
         """A snapshot."""

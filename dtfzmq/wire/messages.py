@@ -6,6 +6,7 @@ node list: plain data, and its arrays beside it as tensors.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from dtfzmq.wire.message import Tensors, message
@@ -165,7 +166,8 @@ class RegisterGraph:
     """Compile a part of a session's graph. `create` lets the worker make the session if it does not know it.
 
     `feeds` and `fetches` say how many values `_Arg` and `_Retval` nodes bring in and take out; in a `partial` run they
-    come and go by PartialGraph. Answered by GraphRegistered.
+    come and go by PartialGraph. `tasks` maps each task of the step to the incarnation that the master met: links to
+    others in their place are no good for it. Answered by GraphRegistered.
     """
 
     session: str
@@ -176,6 +178,7 @@ class RegisterGraph:
     create: bool = False
     isolate: bool = False
     partial: bool = False
+    tasks: dict[str, int] = dataclasses.field(default_factory=dict)
 
 
 @message

@@ -74,7 +74,9 @@ class Trace:
             return f"received {header[1][3]}"
         if kind == "REFUSED":
             return self.clean(header[1][2])
-        if kind in ("BYE", "ACK", "CREDIT", "PING", "PONG"):
+        if kind == "BYE":
+            return f"{header[1]}{', and the process leaves' if header[2] else ''}"
+        if kind in ("ACK", "CREDIT", "PING", "PONG"):
             return str(header[1])
         if kind == "CHUNK":
             return f"transfer {header[1]} at {header[2]}, {header[3]} bytes"

@@ -296,6 +296,18 @@ def test_a_killed_client_leaves_no_plan_now_and_no_session_later(cluster: Cluste
     assert (kept.sessions(), kept.parts()) == (0, [])
 
 
+def test_a_client_that_says_goodbye_leaves_no_session_though_it_closed_none(cluster: Cluster) -> None:
+    session, waits, kept = client(cluster), Answers(), Kept(cluster)
+    session.run([PROGRAM.take], waits)
+    cluster.loop.run(0.5)
+    assert (kept.sessions(), kept.parts()) == (1, [1])
+    session.endpoint.close("the client left")
+    cluster.loop.run(0.5)
+    assert (kept.sessions(), kept.parts()) == (0, [])
+    for server in cluster.servers.values():
+        assert not server.leftovers()
+
+
 @pytest.mark.parametrize("how", ["run", "partial"])
 def test_a_client_that_is_back_in_time_has_its_session(cluster: Cluster, how: str) -> None:
     session, kept = client(cluster), Kept(cluster)

@@ -76,6 +76,21 @@ def test_a_task_that_is_gone_while_a_step_is_planned_is_told_soon(cluster: SimCl
     assert isinstance(error, tf.errors.UnavailableError) and PS in error.message
 
 
+@pytest.mark.parametrize("before", [0.0, 0.001, 0.002, 0.003])
+def test_a_task_that_was_restarted_unnoticed_is_met_anew(cluster: SimCluster, before: float) -> None:
+    answers: list[Any] = []
+    run_once(cluster, answers)
+    cluster.loop.run(before)
+    cluster.kill(PS)
+    cluster.start(PS)
+    run_once(cluster, answers)  # the chief still takes the old process for the task
+    cluster.loop.run(SETTINGS.limit)
+    early, late = answers[-2:]
+    assert late == 6
+    assert early == 6 or isinstance(early, tf.errors.UnavailableError)
+    assert not cluster.servers[CHIEF].leftovers()
+
+
 def test_a_task_that_goes_while_another_is_waited_for_is_not_waited_for(cluster: SimCluster) -> None:
     answers: list[Any] = []
     cluster.kill(WORKER)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -63,9 +64,10 @@ def test_an_address_that_this_process_cannot_reach_by_reference_is_given_back(
 
 
 def test_an_error_of_one_who_asked_for_a_peer_is_not_the_others(caplog: pytest.LogCaptureFixture) -> None:
-    inquiry, told = Inquiry(SimLoop(), 5.0), list[bool]()
-    inquiry.ask(refuse)
-    inquiry.ask(told.append)
+    link: Any = types.SimpleNamespace(controls=[types.SimpleNamespace(send=lambda frames: None)])
+    inquiry, told = Inquiry(link, SimLoop(), 5.0), list[bool]()
+    inquiry.alive(refuse)
+    inquiry.alive(told.append)
     inquiry.answer(True)
     assert told == [True] and "met an error" in caplog.text
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dtfzmq.base import errors
 from dtfzmq.wire.segments import Segment, Segments
 from tests.kit.peer import Answering, CountMe, Echo, Forget, PushMe
 from tests.wire.test_zmq_links import PATIENT, TASK, Client, Peer
@@ -80,7 +81,7 @@ def test_segments_leased_by_a_lost_peer_are_discarded(pair: tuple[Client, Client
     assert server.wait_for(lambda: lent(server) == 1)
     segment = leased(server)[0]
     with client.loop.held():
-        link.close()
+        link.lose(errors.CancelledError(None, None, "It was given up."), farewell="it was given up")
     assert server.wait_for(lambda: not server.endpoint.links())
     assert segment.fd == -1
     assert (value == 1).all(), "what a receiver maps stays, whoever else is gone"
