@@ -26,13 +26,10 @@ GAPS = (
         "train.FeedFnHook train.ProfilerHook train.SecondOrStepTimer train.basic_train_loop",
     ),
     Gap(
-        "checkpoints",
-        "fetch the variables with session.run, keep the arrays with numpy.savez, and put them back with Variable.load",
-        "train.Saver train.Checkpoint train.CheckpointManager train.CheckpointSaverHook "
-        "train.CheckpointSaverListener train.NewCheckpointReader train.checkpoint_exists train.checkpoints_iterator "
-        "train.generate_checkpoint_state_proto train.get_checkpoint_mtimes train.get_checkpoint_state "
-        "train.init_from_checkpoint train.latest_checkpoint train.list_variables train.load_checkpoint "
-        "train.load_variable train.remove_checkpoint train.update_checkpoint_state train.warm_start",
+        "checkpoints of objects and hooks that save",
+        "save and restore variables with tf.train.Saver",
+        "train.Checkpoint train.CheckpointManager train.CheckpointSaverHook train.CheckpointSaverListener "
+        "train.checkpoints_iterator train.init_from_checkpoint train.warm_start",
     ),
     Gap(
         "graphs and models in files",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from dtfzmq.base import dtypes
 
 Array = Any
 
-# the numbers that TensorFlow's files give to types
-_NUMBERS = {
+#: The numbers that TensorFlow's files give to types.
+NUMBERS = {
     "float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6, "string": 7, "complex64": 8, "int64": 9,
     "bool": 10, "bfloat16": 14, "uint16": 17, "complex128": 18, "float16": 19, "uint32": 22, "uint64": 23,
 }  # fmt: skip
@@ -79,7 +80,6 @@ def parts(data: bytes) -> list[tuple[int, Any]]:
 def tensor_to_bytes(x: Array, packed: bool = False) -> bytes:
     """As a TensorProto: type, shape, the elements' bytes; texts one by one, or `packed` behind all their lengths."""
     name = dtypes.of_array(x).name
-    sizes = b"".join(block(2, b"\x08" + varint(d) if d else b"") for d in x.shape)
     if x.dtype == object and packed:
         texts = x.reshape(-1).tolist()
         content = block(4, b"".join([*(varint(len(v)) for v in texts), *texts])) if texts else b""
@@ -87,7 +87,7 @@ def tensor_to_bytes(x: Array, packed: bool = False) -> bytes:
         content = b"".join(block(8, v) for v in x.reshape(-1).tolist())
     else:
         content = block(4, np.ascontiguousarray(x).tobytes()) if x.size else b""
-    return b"\x08" + varint(_NUMBERS[name]) + block(2, sizes) + content
+    return b"\x08" + varint(NUMBERS[name]) + block(2, shape_to_bytes(x.shape)) + content
 
 
 def _unpacked(content: bytes, count: int) -> list[bytes]:
@@ -101,7 +101,13 @@ def _unpacked(content: bytes, count: int) -> list[bytes]:
     return [content[start:end] for start, end in zip(ends, ends[1:])]
 
 
-def _sizes(data: bytes) -> list[int]:
+def shape_to_bytes(shape: Iterable[int]) -> bytes:
+    """As a TensorShapeProto."""
+    return b"".join(block(2, b"\x08" + varint(d) if d else b"") for d in shape)
+
+
+def shape_from_bytes(data: bytes) -> list[int]:
+    """The sizes of which shape_to_bytes made these bytes. IndexError or ValueError if they are none."""
     sizes = [dict(parts(d)).get(1, 0) for number, d in parts(data) if number == 2]
     if len(sizes) > _MOST_AXES or not all(isinstance(size, int) and size < 2**63 for size in sizes):
         raise ValueError("a shape that no tensor has")
@@ -114,8 +120,8 @@ def tensor_from_bytes(data: bytes) -> Array:
     """The array of which tensor_to_bytes made these bytes. IndexError, ValueError or TypeError if it is none."""
     fields = parts(data)
     found = dict(fields)
-    kind = next((name for name, number in _NUMBERS.items() if number == found.get(1)), "")
-    shape = _sizes(found.get(2, b""))
+    kind = next((name for name, number in NUMBERS.items() if number == found.get(1)), "")
+    shape = shape_from_bytes(found.get(2, b""))
     if kind == "string":
         texts = _unpacked(found[4], math.prod(shape)) if 4 in found else []
         texts += [v for number, v in fields if number == 8]

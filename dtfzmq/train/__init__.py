@@ -8,6 +8,24 @@ from typing import TYPE_CHECKING
 from dtfzmq.base import absent
 from dtfzmq.cluster.server import Server
 from dtfzmq.cluster.spec import ClusterDef, ClusterSpec, JobDef, ServerDef
+from dtfzmq.train.checkpoints.reader import (
+    CheckpointReader,
+    NewCheckpointReader,
+    list_variables,
+    load_checkpoint,
+    load_variable,
+)
+from dtfzmq.train.checkpoints.saver import Saver
+from dtfzmq.train.checkpoints.state import (
+    CheckpointState,
+    checkpoint_exists,
+    generate_checkpoint_state_proto,
+    get_checkpoint_mtimes,
+    get_checkpoint_state,
+    latest_checkpoint,
+    remove_checkpoint,
+    update_checkpoint_state,
+)
 from dtfzmq.train.coordinator import Coordinator, LooperThread
 from dtfzmq.train.decay import (
     cosine_decay,
@@ -58,6 +76,8 @@ __all__ = [
     "AdagradDAOptimizer",
     "AdagradOptimizer",
     "AdamOptimizer",
+    "CheckpointReader",
+    "CheckpointState",
     "ClusterDef",
     "ClusterSpec",
     "Coordinator",
@@ -68,12 +88,14 @@ __all__ = [
     "JobDef",
     "LooperThread",
     "MomentumOptimizer",
+    "NewCheckpointReader",
     "Optimizer",
     "ProximalAdagradOptimizer",
     "ProximalGradientDescentOptimizer",
     "QueueRunner",
     "RMSPropOptimizer",
     "RoundRobinStrategy",
+    "Saver",
     "Server",
     "ServerDef",
     "SessionRunArgs",
@@ -85,22 +107,32 @@ __all__ = [
     "add_queue_runner",
     "assert_global_step",
     "byte_size_load_fn",
+    "checkpoint_exists",
     "cosine_decay",
     "cosine_decay_restarts",
     "create_global_step",
     "exponential_decay",
+    "generate_checkpoint_state_proto",
+    "get_checkpoint_mtimes",
+    "get_checkpoint_state",
     "get_global_step",
     "get_or_create_global_step",
     "global_step",
     "inverse_time_decay",
+    "latest_checkpoint",
     "linear_cosine_decay",
+    "list_variables",
+    "load_checkpoint",
+    "load_variable",
     "natural_exp_decay",
     "noisy_linear_cosine_decay",
     "piecewise_constant",
     "piecewise_constant_decay",
     "polynomial_decay",
+    "remove_checkpoint",
     "replica_device_setter",
     "start_queue_runners",
+    "update_checkpoint_state",
 ]
 
 if not TYPE_CHECKING:
