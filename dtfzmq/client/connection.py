@@ -10,6 +10,7 @@ from dtfzmq.base import errors
 from dtfzmq.base.completion import Completion
 from dtfzmq.base.loop import Loop
 from dtfzmq.wire.link import UP
+from dtfzmq.wire.messages import CreateSession
 
 # A master that is known to have gone is looked at this often while it is called.
 _LOOK_EVERY_S = 0.03
@@ -108,14 +109,23 @@ class LinkConnection:
     def ask(self, message: Any, answer: Answer) -> None:
         """See Connection."""
         link = self._link()
+        done = functools.partial(self._made, link, message, answer) if type(message) is CreateSession else answer
         # A client that was stopped for a while, say, was given up: its master has not seen what it asks first then.
         again = functools.partial(self.ask, message, answer) if answer.call is None else None
-        answer.call = link.call(message, answer, frozen=False, again=again)
+        answer.call = link.call(message, done, frozen=False, again=again)
         if link.state == UP:
             self._was_up = True
         elif self._was_up:
             link.hurry()
             self.loop.call_later(_LOOK_EVERY_S, self._look, link, answer)
+
+    def _made(self, link: Any, message: Any, answer: Answer, reply: Any, error: BaseException | None) -> None:
+        """A session was made, or not. If another process answers now in the place of the asked one, it is asked too."""
+        if error is not None and error is link.error and isinstance(error, errors.AbortedError):
+            answer.call = None
+            self.ask(message, answer)
+        else:
+            answer(reply, error)
 
     def _look(self, link: Any, answer: Answer) -> None:
         """The master was there once: when nobody listens in its place it is not waited for."""

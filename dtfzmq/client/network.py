@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import random
 import socket
 import threading
 from typing import Any
 
-from dtfzmq.base import signals, threads
+from dtfzmq.base import errors, signals, threads
 from dtfzmq.base.loop import Loop
 from dtfzmq.client.connection import LinkConnection
 from dtfzmq.cluster import resolvers
 from dtfzmq.wire.endpoint import Endpoint, Quiet
 from dtfzmq.wire.hello import Who
 from dtfzmq.wire.net import Network, process_loop
+
+# The end of a process waits no longer than this until its servers were told.
+_EXIT_S = 1.0
 
 
 class _Client:
@@ -34,6 +38,21 @@ class _Client:
             self.endpoint.close("the client left")
         self.loop.release()
 
+    def leave_quietly(self) -> None:
+        """At the exit of the interpreter: servers hear that it leaves, and daemon threads amid a run nothing.
+
+        The loop does it, and nothing here takes the baton: the process ends whatever that is at.
+        """
+        gone = threading.Event()
+
+        def leave() -> None:
+            self.endpoint.close("the client left", quietly=True)
+            gone.set()
+
+        self.loop.hold_daemons()
+        self.loop.call_soon(leave)
+        gone.wait(_EXIT_S)
+
 
 _client: _Client | None = None
 _guard = threading.Lock()
@@ -46,6 +65,14 @@ def _forget() -> None:
 
 
 threads.on_fork_in_child(_forget)
+
+
+def _leave_at_exit() -> None:
+    if _client is not None:
+        _client.leave_quietly()
+
+
+atexit.register(_leave_at_exit)
 
 
 def connect(address: str) -> LinkConnection:
@@ -73,6 +100,8 @@ def connect(address: str) -> LinkConnection:
                 client.close()
 
     def link() -> Any:
+        if client.endpoint.closed:
+            raise errors.UnavailableError(None, None, f"The server at {address} is out of reach: this process ends.")
         return client.endpoint.link("", [address])
 
     return LinkConnection(client.loop, link, close)

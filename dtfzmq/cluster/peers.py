@@ -172,7 +172,7 @@ class _Contact:
         self._look_timer = self._loop.call_later(_LOOK_EVERY_S, self._look) if self._gone else None
         for task in missing:
             try:
-                peer = peers.peer(task)
+                self._ask(task)
             except KeyError:
                 self._end(
                     errors.InvalidArgumentError(
@@ -180,19 +180,25 @@ class _Contact:
                     )
                 )
                 return
-            call = peer.call(m.GetStatus(), lambda reply, error, task=task: self._answered(task, reply, error))
-            self._calls.append(call)
-            if task in self._gone:
-                peer.hurry()
 
-    def _answered(self, task: str, reply: Any, error: BaseException | None) -> None:
+    def _ask(self, task: str) -> None:
+        link = self._peers.peer(task)
+        call = link.call(m.GetStatus(), lambda reply, error: self._answered(task, reply, error, link))
+        self._calls.append(call)
+        if task in self._gone:
+            link.hurry()
+
+    def _answered(self, task: str, reply: Any, error: BaseException | None, link: Any) -> None:
         if error is None:
             self._peers._met[task] = (reply.incarnation, [tuple(d) for d in reply.devices])
             self._waiting.discard(task)
             if not self._waiting:
                 self._end(None)
         elif self._done is not None:
-            self._end(self._named(task, error))
+            if error is link.error and isinstance(error, errors.AbortedError):
+                self._ask(task)  # the link was to a process that is no more; another one answers there
+            else:
+                self._end(self._named(task, error))
 
     def _named(self, task: str, error: BaseException) -> errors.OpError:
         known = errors.wrap(error)

@@ -315,7 +315,7 @@ class Endpoint:
             self._lost[link.name] = link.name
         elif link.addresses:
             self._lost[str(tuple(link.addresses))] = ""
-        if len(self._lost) > _MAX_LOST:
+        while len(self._lost) > _MAX_LOST:
             del self._lost[next(iter(self._lost))]
         if link.their_generation:
             self._given_up[link.generation] = link.inbox.received

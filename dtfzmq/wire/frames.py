@@ -14,7 +14,7 @@ WELCOME = 2  # Welcome as a body
 REFUSED = 3  # Refused as a body
 PING = 4  # mark
 PONG = 5  # mark
-BYE = 6  # reason, whether it is the process that leaves, and not this link alone
+BYE = 6  # reason, and whether it is the process that leaves, and not this link alone (if it says so)
 ACK = 7  # received
 CHUNK = 8  # transfer, offset, length; the bytes are the second frame
 CREDIT = 9  # bytes of chunks that this lane brought so far
@@ -39,7 +39,7 @@ _SHAPES: dict[int, list[tuple[type, ...]]] = {
     REFUSED: [(list,)],
     PING: [(int,)],
     PONG: [(int,)],
-    BYE: [(str, bool)],
+    BYE: [(str, bool), (str,)],
     ACK: [(int,)],
     CHUNK: [(int, int, int)],
     CREDIT: [(int,)],

@@ -202,7 +202,7 @@ class Channel:
         elif kind == frames.PONG:
             link.inquiry.answer(True)
         elif kind == frames.BYE:
-            link.gone(header[1], header[2])
+            link.gone(header[1], len(header) > 2 and header[2])
         elif kind != frames.WELCOME and kind != frames.REFUSED:
             raise WireError(f"a frame of kind {kind} came on an open lane")
 

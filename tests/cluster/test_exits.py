@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 import dtfzmq as tf
+from dtfzmq.cli.ask import ask
+from dtfzmq.wire.messages import Status, StatusReport
 from tests.kit.cluster import Cluster, Task
+from tests.kit.waiting import wait_for
 
 Script = Callable[[str], Task]
 
@@ -103,6 +106,17 @@ session.run(tf.constant(1))
 """
 
 
+CLIENT = """
+import sys
+import dtfzmq as tf
+
+session = tf.Session("zmq://" + sys.argv[1])
+dequeue = tf.FIFOQueue(1, tf.int32, shared_name="q").dequeue()
+session.run(tf.constant(1))
+{more}
+"""
+
+
 @pytest.fixture
 def cluster(processes: Any) -> Cluster:
     made: Cluster = processes({"ps": 2})
@@ -145,3 +159,39 @@ def test_what_a_process_ends_itself_when_it_ends_is_ended(script: Script, how: s
     task = script(text)
     assert task.wait() == 0, task.output()
     assert task.output() == ""
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "",
+        "sys.exit(0)",
+        "import atexit; atexit.register(session.close)",
+        "import threading; threading.Thread(target=session.run, args=(dequeue,), daemon=True).start()",
+        """
+import os
+child = os.fork()
+if not child:
+    sys.exit(0)
+os.waitpid(child, 0)
+session.run(tf.constant(1))
+""",
+    ],
+    ids=["", "by sys.exit", "and closes it", "amid a run", "after its child"],
+)
+def test_a_client_that_ends_leaves_no_session(cluster: Cluster, tmp_path: Path, more: str) -> None:
+    cluster.start("ps")
+    path = tmp_path / "client.py"
+    path.write_text(CLIENT.format(more=more))
+    for _ in range(3):
+        client = cluster.script(path, cluster.address("ps"))
+        assert client.wait() == 0, client.output()
+        assert client.output() == ""
+        # Of a client that is only gone a session stays for 35 s.
+        wait_for(lambda: not status(cluster)["sessions"], 5)
+
+
+def status(cluster: Cluster) -> dict[str, Any]:
+    (reply,) = ask([cluster.target("ps")], Status(), 5.0)
+    assert isinstance(reply, StatusReport), reply
+    return reply.report

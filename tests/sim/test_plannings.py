@@ -8,7 +8,7 @@ import pytest
 
 import dtfzmq as tf
 from dtfzmq.wire.settings import LinkSettings
-from tests.kit.simcluster import SimCluster
+from tests.kit.simcluster import SimCluster, SimSession
 
 PS = "/job:ps/replica:0/task:0"
 WORKER = "/job:worker/replica:0/task:0"
@@ -25,10 +25,10 @@ def both() -> tuple[tf.Graph, Any]:
             return graph, half * 2.0
 
 
-def run_once(cluster: SimCluster, answers: list[Any]) -> None:
-    """Open a session at the chief and run a step of both other tasks; its value or error goes to `answers`."""
+def run_once(cluster: SimCluster, answers: list[Any], master: str = CHIEF) -> SimSession:
+    """Open a session at a master and run a step of ps and worker; its value or error goes to `answers`."""
     graph, fetch = both()
-    session = cluster.session(CHIEF, graph)
+    session = cluster.session(master, graph)
 
     def opened(reply: Any, error: Any) -> None:
         assert error is None, error
@@ -37,6 +37,7 @@ def run_once(cluster: SimCluster, answers: list[Any]) -> None:
         )
 
     session.open(opened)
+    return session
 
 
 @pytest.fixture(params=range(5))
@@ -65,7 +66,7 @@ def test_a_master_that_was_stopped_plans_over_new_links(cluster: SimCluster, slo
 @pytest.mark.parametrize("after", [0.0, 0.001, 0.002, 0.003])
 def test_a_task_that_is_gone_while_a_step_is_planned_is_told_soon(cluster: SimCluster, how: str, after: float) -> None:
     answers: list[Any] = []
-    run_once(cluster, answers)
+    session = run_once(cluster, answers)
     cluster.loop.run(after)
     gone = cluster.servers[PS].host
     (cluster.net.kill if how == "killed" else cluster.net.stop)(gone)
@@ -74,6 +75,11 @@ def test_a_task_that_is_gone_while_a_step_is_planned_is_told_soon(cluster: SimCl
     cluster.loop.run(known + 0.2)
     (error,) = answers
     assert isinstance(error, tf.errors.UnavailableError) and PS in error.message
+    session.close(lambda reply, error: None)
+    cluster.loop.run(SETTINGS.limit)
+    for name in (WORKER, CHIEF):
+        assert len(cluster.servers[name].core.worker.sessions) <= 1, "that of the first session alone"
+        assert not cluster.servers[name].leftovers()
 
 
 @pytest.mark.parametrize("before", [0.0, 0.001, 0.002, 0.003])
@@ -89,6 +95,81 @@ def test_a_task_that_was_restarted_unnoticed_is_met_anew(cluster: SimCluster, be
     assert late == 6
     assert early == 6 or isinstance(early, tf.errors.UnavailableError)
     assert not cluster.servers[CHIEF].leftovers()
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_a_task_that_is_restarted_after_it_registered_is_met_anew(cluster: SimCluster, others: bool) -> None:
+    answers: list[Any] = []
+    cluster.net.slow(WORKER, 100.0)
+    run_once(cluster, answers)
+    cluster.loop.run(0.05)
+    assert cluster.servers[PS].core.worker.sessions, "the worker has yet to answer"
+    cluster.kill(PS)
+    cluster.start(PS)
+    if others:  # who meet the new process before this planning does
+        graph = tf.Graph()
+        with graph.as_default(), tf.device(PS):
+            one = tf.random_uniform([])
+        session = cluster.session(CHIEF, graph)
+
+        def opened(reply: Any, error: Any) -> None:
+            session.run([one], lambda values, error: None)
+
+        session.open(opened)
+        cluster.loop.run(0.1)
+        assert cluster.servers[CHIEF].core.peers.met(PS), "it was met"
+    cluster.loop.run(SETTINGS.limit)
+    assert answers == [6]
+
+
+def test_who_asks_for_a_peer_hears_soon_after_it_is_in_reach(cluster: SimCluster) -> None:
+    link, told = cluster.servers[WORKER].endpoint.known(PS), list[float]()
+    assert link is not None
+    cluster.net.foreign.update(["zmq://ps0:1", "zmq://worker0:1"])
+    for end in cluster.net.pairs():
+        if {end.host.name, end.other.host.name if end.other else ""} == {WORKER, PS}:
+            cluster.net.end_lane(end)
+    cluster.loop.run(1.5)
+    assert link.down, (link.state, link.error)
+    link.inquiry.who(lambda: told.append(0.0))
+    cluster.loop.run(0.1)
+    cluster.net.foreign.clear()
+    link.inquiry.who(lambda: told.append(1.0))
+    cluster.loop.run(0.01)
+    assert told == [0.0, 1.0]
+    assert cluster.servers[WORKER].endpoint.known(PS) is link
+
+
+@pytest.mark.parametrize("wait", [0.0, 0.001, 0.005, 0.05])
+def test_a_restarted_task_is_met_where_only_tensors_went_before(cluster: SimCluster, wait: float) -> None:
+    answers: list[Any] = []
+    cluster.loop.run(1.0)
+    cluster.kill(PS)
+    cluster.start(PS)
+    cluster.loop.run(wait)
+    run_once(cluster, answers, WORKER)
+    cluster.loop.run(SETTINGS.limit)
+    assert answers == [6]
+
+
+@pytest.mark.parametrize("wait", [0.0, 0.001, 0.005, 0.05])
+def test_a_session_is_made_at_a_restarted_master(cluster: SimCluster, wait: float) -> None:
+    graph, fetch = both()
+    answers: list[Any] = []
+    session = cluster.session(WORKER, graph)
+    session.open(lambda reply, error: answers.append(error))
+    cluster.loop.run(0.5)
+    cluster.kill(WORKER)
+    cluster.start(WORKER)
+    cluster.loop.run(wait)
+
+    def opened(reply: Any, error: Any) -> None:
+        answers.append(error)
+        session.run([fetch], lambda values, error: answers.append(error or round(float(values[0]))))
+
+    session.open(opened)  # over the link that the first one went by
+    cluster.loop.run(SETTINGS.limit)
+    assert answers == [None, None, 6]
 
 
 def test_a_task_that_goes_while_another_is_waited_for_is_not_waited_for(cluster: SimCluster) -> None:

@@ -111,7 +111,8 @@ def test_a_hello_that_knows_of_messages_that_were_never_sent(server: Client) -> 
 def test_lost_links_are_remembered_within_bounds(server: Client) -> None:
     with server.loop.held():
         for index in range(3000):
-            link = server.endpoint.link(f"/job:worker/replica:0/task:{index}")
+            link = server.endpoint.link("", [f"127.0.0.1:{1 + index}"])
+            link.name = f"/job:worker/replica:0/task:{index}"  # as once it was met
             link.lose(errors.CancelledError(None, None, "It was given up."))
         assert len(server.endpoint._lost) <= 1024
 
