@@ -40,7 +40,7 @@ def spaces() -> Iterator[tuple[str, Any]]:
     """The root and every public namespace, by the prefix of its names."""
     yield "", dtfzmq
     for name, value in sorted(vars(dtfzmq).items()):
-        if isinstance(value, types.ModuleType) and value.__name__.startswith("dtfzmq.compat."):
+        if isinstance(value, types.ModuleType) and value.__name__.startswith(("dtfzmq.compat.", "dtfzmq.summary")):
             yield f"{name}.", value
 
 

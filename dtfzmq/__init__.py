@@ -9,7 +9,7 @@ import importlib as _importlib
 import sys as _sys
 from typing import Any as _Any
 
-from dtfzmq import compat, layers, train
+from dtfzmq import compat, layers, summary, train
 from dtfzmq.base import absent as _absent
 from dtfzmq.base import errors
 from dtfzmq.base.dtypes import (
@@ -515,7 +515,16 @@ from dtfzmq.ops.strings import (
     string_to_hash_bucket_strong,
     substr,
 )
+from dtfzmq.ops.summarize import (
+    audio_summary,
+    histogram_summary,
+    image_summary,
+    merge_all_summaries,
+    merge_summary,
+    scalar_summary,
+)
 from dtfzmq.ops.tensor_array import TensorArray
+from dtfzmq.summary.messages import Event, HistogramProto, LogMessage, SessionLog, Summary, SummaryMetadata
 from dtfzmq.variables.initializers import (
     constant_initializer,
     glorot_normal_initializer,

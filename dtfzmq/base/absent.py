@@ -23,7 +23,7 @@ GAPS = (
         "train.Scaffold train.SessionManager train.SessionCreator train.ChiefSessionCreator "
         "train.WorkerSessionCreator train.StopAtStepHook train.LoggingTensorHook train.NanTensorHook "
         "train.NanLossDuringTrainingError train.StepCounterHook train.GlobalStepWaiterHook train.FinalOpsHook "
-        "train.FeedFnHook train.ProfilerHook train.SecondOrStepTimer train.basic_train_loop",
+        "train.FeedFnHook train.ProfilerHook train.SecondOrStepTimer train.SummarySaverHook train.basic_train_loop",
     ),
     Gap(
         "checkpoints of objects and hooks that save",
@@ -35,13 +35,12 @@ GAPS = (
         "graphs and models in files",
         "build the graph again with the code that made it",
         "GraphDef MetaGraphDef NodeDef import_graph_def graph_util saved_model train.export_meta_graph "
-        "train.import_meta_graph train.write_graph contrib.session_bundle",
+        "train.import_meta_graph train.write_graph contrib.session_bundle summary.get_summary_description",
     ),
     Gap(
-        "summaries",
-        "fetch the values with session.run and log them",
-        "summary Summary Event train.SummarySaverHook train.SummaryWriter contrib.summary audio_summary "
-        "histogram_summary image_summary merge_all_summaries merge_summary scalar_summary",
+        "summaries that operations write",
+        "fetch what tf.summary.merge_all() gives and hand it to a tf.summary.FileWriter",
+        "contrib.summary summary.initialize summary.all_v2_summary_ops",
     ),
     Gap(
         "tf.data, readers and input producers",

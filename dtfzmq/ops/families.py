@@ -95,6 +95,7 @@ from dtfzmq.ops import (
     string_numbers,
     string_split,
     strings,
+    summaries,
     training,
     wire_forms,
 )
@@ -151,6 +152,7 @@ FAMILIES: Final = (
     sorting,
     sets,
     strings,
+    summaries,
     string_numbers,
     spectral,
     sparse_index,

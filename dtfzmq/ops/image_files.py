@@ -114,7 +114,8 @@ def _any_make(node: Any, env: Any) -> Any:
     return kernel
 
 
-def _encoded(image: Array, **options: Any) -> Array:
+def encoded(image: Array, **options: Any) -> Array:
+    """The file of an image, [height, width, channels], by Pillow, which gets the options."""
     buffer = io.BytesIO()
     pillow = _pillow()
     if image.ndim != 3 or image.shape[2] not in _MODES or not image.size:
@@ -129,7 +130,7 @@ def _encoded(image: Array, **options: Any) -> Array:
 def _png_make(node: Any, env: Any) -> Any:
     level = node.attrs["compression"]
     options = {} if level < 0 else {"compress_level": level}
-    return lambda image: _encoded(image, format="PNG", **options)
+    return lambda image: encoded(image, format="PNG", **options)
 
 
 def _jpeg_make(node: Any, env: Any) -> Any:
@@ -140,7 +141,7 @@ def _jpeg_make(node: Any, env: Any) -> Any:
         wanted = {"": image.shape[2], "grayscale": 1, "rgb": 3}[attrs["format"]]
         if wanted != image.shape[2]:
             raise _invalid(f"format '{attrs['format']}' expects {wanted} channels, got {image.shape[2]}")
-        return _encoded(
+        return encoded(
             image, format="JPEG", quality=attrs["quality"], progressive=attrs["progressive"],
             optimize=attrs["optimize_size"], subsampling=2 if attrs["chroma_downsampling"] else 0,
             dpi=(attrs["x_density"], attrs["y_density"]),
@@ -158,7 +159,7 @@ def _jpeg_of_quality(image: Array, quality: Array) -> Array:
     _check_channels(image)
     if not 0 <= quality <= 100:
         raise _invalid(f"quality must be in [0,100], got {int(quality)}")
-    return _encoded(image, format="JPEG", quality=int(quality), subsampling=2)
+    return encoded(image, format="JPEG", quality=int(quality), subsampling=2)
 
 
 def _image_shape(n: Operation) -> list[TensorShape]:
@@ -175,7 +176,8 @@ def _any_shape(n: Operation) -> list[TensorShape]:
 
 _BYTES = NO_GRAD("bytes of a file")
 _HAS = importlib.util.find_spec("PIL") is not None
-_FAILS: dict[str, Any] = {} if _HAS else {"fails": errors.UnimplementedError}
+#: For samples: what becomes of them where Pillow is not installed.
+NO_PILLOW: dict[str, Any] = {} if _HAS else {"fails": errors.UnimplementedError}
 _BMP = (  # 2 x 1 pixels of blue and red; rows are padded to 4 bytes
     b"BM>\0\0\0\0\0\0\0006\0\0\0(\0\0\0\2\0\0\0\1\0\0\0\1\0\30\0\0\0\0\0\10\0\0\0" + b"\0" * 16
     + b"\xff\0\0\0\0\xff\0\0"
@@ -195,31 +197,31 @@ for _name, _attrs in (
     op(
         _name,
         f"contents: string; channels: int = 0{_attrs} -> image: {'dtype' if 'dtype' in _attrs else 'uint8'}",
-        shape=_image_shape, make=_frame, grad=_BYTES, samples=[Sample(_SMALL, **_FAILS)],
+        shape=_image_shape, make=_frame, grad=_BYTES, samples=[Sample(_SMALL, **NO_PILLOW)],
     )  # fmt: skip
 op(
     "DecodeGif", "contents: string -> image: uint8", shape=lambda n: [TensorShape([None, None, None, 3])],
-    kernel=lambda contents: _frames(contents, 3, np.uint8), grad=_BYTES, samples=[Sample(_SMALL, **_FAILS)],
+    kernel=lambda contents: _frames(contents, 3, np.uint8), grad=_BYTES, samples=[Sample(_SMALL, **NO_PILLOW)],
 )  # fmt: skip
 op(
     "DecodeImage", "contents: string; channels: int = 0, dtype: type = uint8, expand_animations: bool = True -> "
     "image: dtype", shape=_any_shape, make=_any_make, grad=_BYTES,
-    samples=[Sample(_SMALL, **_FAILS), Sample(_SMALL, dtype=dtypes.float32, expand_animations=False, **_FAILS)],
+    samples=[Sample(_SMALL, **NO_PILLOW), Sample(_SMALL, dtype=dtypes.float32, expand_animations=False, **NO_PILLOW)],
 )  # fmt: skip
 op(
     "EncodePng", "image: R; compression: int = -1 -> contents: string", shape=scalar, make=_png_make, grad=_BYTES,
-    samples=[Sample(_DRAWN, **_FAILS)],
+    samples=[Sample(_DRAWN, **NO_PILLOW)],
 )  # fmt: skip
 op(
     "EncodeJpeg",
     "image: uint8; format: str = '', quality: int = 95, progressive: bool = False, optimize_size: bool = False, "
     "chroma_downsampling: bool = True, density_unit: str = 'in', x_density: int = 300, y_density: int = 300, "
     "xmp_metadata: str = '' -> contents: string",
-    shape=scalar, make=_jpeg_make, grad=_BYTES, samples=[Sample(_DRAWN, **_FAILS)],
+    shape=scalar, make=_jpeg_make, grad=_BYTES, samples=[Sample(_DRAWN, **NO_PILLOW)],
 )  # fmt: skip
 op(
     "EncodeJpegVariableQuality", "images: uint8, quality: int32 -> contents: string", shape=scalar,
-    kernel=_jpeg_of_quality, grad=_BYTES, samples=[Sample(_DRAWN, np.int32(50), **_FAILS)],
+    kernel=_jpeg_of_quality, grad=_BYTES, samples=[Sample(_DRAWN, np.int32(50), **NO_PILLOW)],
 )  # fmt: skip
 
 
@@ -235,7 +237,7 @@ def _sizes_make(node: Any, env: Any) -> Any:
 
 op(
     "ExtractJpegShape", "contents: string; output_type: type = int32 -> image_shape: output_type",
-    shape=lambda n: [TensorShape([3])], make=_sizes_make, grad=_BYTES, samples=[Sample(_SMALL, **_FAILS)],
+    shape=lambda n: [TensorShape([3])], make=_sizes_make, grad=_BYTES, samples=[Sample(_SMALL, **NO_PILLOW)],
 )  # fmt: skip
 
 

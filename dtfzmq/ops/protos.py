@@ -55,14 +55,19 @@ def block(field: int, data: bytes) -> bytes:
 
 def parts(data: bytes) -> list[tuple[int, Any]]:
     """The fields of a message: numbers, or bytes (a fixed one's too). IndexError or ValueError if it is none."""
-    out: list[tuple[int, Any]] = []
+    return [(field, value) for field, _, value in fields(data)]
+
+
+def fields(data: bytes) -> list[tuple[int, int, Any]]:
+    """(number, wire type, value) of each field of a message, as `parts`."""
+    out: list[tuple[int, int, Any]] = []
     at = 0
     while at < len(data):
         key, at = read_varint(data, at)
         kind = key & 7
         if kind == 0:
             value, at = read_varint(data, at)
-            out.append((key >> 3, value))
+            out.append((key >> 3, kind, value))
             continue
         if kind == 2:
             size, at = read_varint(data, at)
@@ -72,7 +77,7 @@ def parts(data: bytes) -> list[tuple[int, Any]]:
             raise ValueError(f"a field of the unknown kind {kind}")
         if at + size > len(data):
             raise ValueError("a field that ends after the message does")
-        out.append((key >> 3, data[at : at + size]))
+        out.append((key >> 3, kind, data[at : at + size]))
         at += size
     return out
 
@@ -118,13 +123,13 @@ def shape_from_bytes(data: bytes) -> list[int]:
 
 def tensor_from_bytes(data: bytes) -> Array:
     """The array of which tensor_to_bytes made these bytes. IndexError, ValueError or TypeError if it is none."""
-    fields = parts(data)
-    found = dict(fields)
+    told = parts(data)
+    found = dict(told)
     kind = next((name for name, number in NUMBERS.items() if number == found.get(1)), "")
     shape = shape_from_bytes(found.get(2, b""))
     if kind == "string":
         texts = _unpacked(found[4], math.prod(shape)) if 4 in found else []
-        texts += [v for number, v in fields if number == 8]
+        texts += [v for number, v in told if number == 8]
         if not all(isinstance(v, bytes) for v in texts):
             raise ValueError("texts that are numbers")
         flat: Array = np.empty(len(texts), object)

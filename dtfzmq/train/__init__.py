@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from dtfzmq.base import absent
 from dtfzmq.cluster.server import Server
 from dtfzmq.cluster.spec import ClusterDef, ClusterSpec, JobDef, ServerDef
+from dtfzmq.summary.files import summary_iterator
+from dtfzmq.summary.writer import FileWriter as SummaryWriter
 from dtfzmq.train.checkpoints.reader import (
     CheckpointReader,
     NewCheckpointReader,
@@ -102,6 +104,7 @@ __all__ = [
     "SessionRunContext",
     "SessionRunHook",
     "SessionRunValues",
+    "SummaryWriter",
     "SyncReplicasOptimizer",
     "SyncReplicasOptimizerV2",
     "add_queue_runner",
@@ -132,6 +135,7 @@ __all__ = [
     "remove_checkpoint",
     "replica_device_setter",
     "start_queue_runners",
+    "summary_iterator",
     "update_checkpoint_state",
 ]
 
