@@ -115,6 +115,7 @@ DIFFERS = {
     "If": "TF1's Switch and Merge are one op with a graph per branch; nothing of a branch that is not taken runs",
     "ExtractGlimpse": "other noise than TF's beyond the image; no gradient",
     "SampleDistortedBoundingBoxV2": "other boxes than TF's for the same seeds",
+    "ImageSummary": "pixels that are not finite are red: no `bad_color`",
     "TopKV2": "sorted whether `sorted` or not; nan is never among the largest",
     "While": "TF1's Enter, Exit, NextIteration and LoopCond are one op with two graphs; iterations run one after the "
     "other whatever `parallel_iterations` says",
