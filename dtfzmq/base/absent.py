@@ -16,20 +16,15 @@ class Gap(NamedTuple):
 
 GAPS = (
     Gap(
-        "monitored sessions and Supervisor",
-        "open a tf.Session(server.target), let the chief run the initializer and the others wait until "
-        "tf.report_uninitialized_variables() is empty, as examples/between_graph_async.py does",
-        "train.Supervisor train.MonitoredSession train.MonitoredTrainingSession train.SingularMonitoredSession "
-        "train.Scaffold train.SessionManager train.SessionCreator train.ChiefSessionCreator "
-        "train.WorkerSessionCreator train.StopAtStepHook train.LoggingTensorHook train.NanTensorHook "
-        "train.NanLossDuringTrainingError train.StepCounterHook train.GlobalStepWaiterHook train.FinalOpsHook "
-        "train.FeedFnHook train.ProfilerHook train.SecondOrStepTimer train.SummarySaverHook train.basic_train_loop",
+        "profiler hooks and loops that are run for a program",
+        "pass tf.RunOptions and tf.RunMetadata to a run; write the loop with tf.train.MonitoredTrainingSession",
+        "train.ProfilerHook train.basic_train_loop",
     ),
     Gap(
-        "checkpoints of objects and hooks that save",
+        "checkpoints of objects",
         "save and restore variables with tf.train.Saver",
-        "train.Checkpoint train.CheckpointManager train.CheckpointSaverHook train.CheckpointSaverListener "
-        "train.checkpoints_iterator train.init_from_checkpoint train.warm_start",
+        "train.Checkpoint train.CheckpointManager train.checkpoints_iterator train.init_from_checkpoint "
+        "train.warm_start",
     ),
     Gap(
         "graphs and models in files",

@@ -46,6 +46,18 @@ from dtfzmq.train.device_setter import (
     byte_size_load_fn,
     replica_device_setter,
 )
+from dtfzmq.train.hooks.saving import CheckpointSaverHook, CheckpointSaverListener, SummarySaverHook
+from dtfzmq.train.hooks.stopping import (
+    FeedFnHook,
+    FinalOpsHook,
+    GlobalStepWaiterHook,
+    NanLossDuringTrainingError,
+    NanTensorHook,
+    StopAtStepHook,
+)
+from dtfzmq.train.hooks.telling import LoggingTensorHook, StepCounterHook
+from dtfzmq.train.hooks.timing import SecondOrStepTimer
+from dtfzmq.train.monitored_session import MonitoredSession, MonitoredTrainingSession, SingularMonitoredSession
 from dtfzmq.train.moving_averages import ExponentialMovingAverage
 from dtfzmq.train.optimizer import Optimizer
 from dtfzmq.train.optimizers import (
@@ -61,6 +73,9 @@ from dtfzmq.train.optimizers import (
     RMSPropOptimizer,
 )
 from dtfzmq.train.queue_runner import QueueRunner, add_queue_runner, start_queue_runners
+from dtfzmq.train.scaffold import Scaffold
+from dtfzmq.train.session_creators import ChiefSessionCreator, SessionCreator, WorkerSessionCreator
+from dtfzmq.train.session_manager import SessionManager
 from dtfzmq.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from dtfzmq.train.step import (
     assert_global_step,
@@ -69,6 +84,7 @@ from dtfzmq.train.step import (
     get_or_create_global_step,
     global_step,
 )
+from dtfzmq.train.supervisor import Supervisor
 from dtfzmq.train.sync_replicas import SyncReplicasOptimizer, SyncReplicasOptimizerV2
 
 piecewise_constant_decay = piecewise_constant
@@ -79,17 +95,28 @@ __all__ = [
     "AdagradOptimizer",
     "AdamOptimizer",
     "CheckpointReader",
+    "CheckpointSaverHook",
+    "CheckpointSaverListener",
     "CheckpointState",
+    "ChiefSessionCreator",
     "ClusterDef",
     "ClusterSpec",
     "Coordinator",
     "ExponentialMovingAverage",
+    "FeedFnHook",
+    "FinalOpsHook",
     "FtrlOptimizer",
+    "GlobalStepWaiterHook",
     "GradientDescentOptimizer",
     "GreedyLoadBalancingStrategy",
     "JobDef",
+    "LoggingTensorHook",
     "LooperThread",
     "MomentumOptimizer",
+    "MonitoredSession",
+    "MonitoredTrainingSession",
+    "NanLossDuringTrainingError",
+    "NanTensorHook",
     "NewCheckpointReader",
     "Optimizer",
     "ProximalAdagradOptimizer",
@@ -98,15 +125,25 @@ __all__ = [
     "RMSPropOptimizer",
     "RoundRobinStrategy",
     "Saver",
+    "Scaffold",
+    "SecondOrStepTimer",
     "Server",
     "ServerDef",
+    "SessionCreator",
+    "SessionManager",
     "SessionRunArgs",
     "SessionRunContext",
     "SessionRunHook",
     "SessionRunValues",
+    "SingularMonitoredSession",
+    "StepCounterHook",
+    "StopAtStepHook",
+    "SummarySaverHook",
     "SummaryWriter",
+    "Supervisor",
     "SyncReplicasOptimizer",
     "SyncReplicasOptimizerV2",
+    "WorkerSessionCreator",
     "add_queue_runner",
     "assert_global_step",
     "byte_size_load_fn",

@@ -97,6 +97,17 @@ def test_between_graph_replication_asynchronous() -> None:
         assert (weights, bias) == ("[1.0, -2.0, 0.5]", "[3.0]")
 
 
+def test_monitored_training_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    program = script("monitored_training.py", "--checkpoint_dir", str(tmp_path), "--ps_hosts", "{ps_hosts}")
+    program += ["--worker_hosts", "{worker_hosts}", "--task_index", "{task_index}"]
+    for begin, steps in ((0, 100), (100, 160)):
+        out = launched("--ps", "1", "--workers", "2", *program, "--steps", str(steps))
+        begun = [int(step) for step in re.findall(r"worker \d: began at step (\d+)", out)]
+        ended = [int(step) for step in re.findall(r"worker \d: ended at step (\d+), loss", out)]
+        assert len(begun) == len(ended) == 2, out
+        assert begin <= min(begun) <= begin + 20 and all(steps - 2 <= step <= steps + 1 for step in ended), out
+
+
 @pytest.mark.parametrize("workers", [2, 3])
 def test_between_graph_replication_synchronous(workers: int) -> None:
     program = script("between_graph_sync.py", *REPLICA)

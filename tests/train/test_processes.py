@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 import dtfzmq as tf
-from tests.kit.cluster import Cluster
+from tests.kit.cluster import Cluster, Task
 from tests.kit.waiting import wait_for
 
 CLIENT = """
@@ -149,3 +150,47 @@ def test_backups_go_on_when_a_worker_is_lost(processes: Callable[..., Cluster], 
         goal = 30 * (seen.count("reached") + 4)
         replica.wait_printed(f"reached {goal}")
         assert "unavailable" not in replica.output()
+
+
+MONITORED = """
+    import sys
+    import dtfzmq as tf
+    with tf.device("/job:ps/task:0"):
+        step = tf.assign_add(tf.train.get_or_create_global_step(), 1)
+    is_chief = sys.argv[2] == "chief"
+    with tf.train.MonitoredTrainingSession(
+        sys.argv[1], is_chief, sys.argv[3], save_checkpoint_steps=5, hooks=[tf.train.StopAtStepHook(100_000)]
+    ) as session:
+        while not session.should_stop():
+            print("step", session.run(step), flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_monitored_sessions_go_on_when_a_ps_was_restarted(
+    processes: Callable[..., Cluster], tmp_path: Path
+) -> None:
+    """The runs return by themselves, with steps that follow those of the last checkpoint."""
+    cluster = processes({"ps": 1, "worker": 2})
+    cluster.start_all()
+    script = tmp_path / "monitored.py"
+    script.write_text(textwrap.dedent(MONITORED))
+    folder = str(tmp_path / "ckpt")
+    chief = cluster.script(script, cluster.target("worker", 0), "chief", folder)
+    other = cluster.script(script, cluster.target("worker", 1), "worker", folder, index=1)
+
+    def steps(task: Task) -> list[int]:
+        return [int(line[5:]) for line in task.output().splitlines() if line.startswith("step ")]
+
+    def more(task: Task, than: int) -> bool:
+        return len(steps(task)) > than
+
+    wait_for(lambda: steps(chief) and steps(chief)[-1] > 50, 20)
+    for _ in range(2):
+        ps = cluster.tasks["ps/0"]
+        ps.kill()
+        seen = [len(steps(task)) for task in (chief, other)]
+        ps.restart()
+        for task, before in zip((chief, other), seen):
+            wait_for(functools.partial(more, task, before + 100), 30)
+            assert min(steps(task)[before:]) > 20, "not from scratch: the last checkpoint is a few steps old"

@@ -1,0 +1,1 @@
+"""Hooks for monitored sessions: what stops them, logs, counts, saves."""
