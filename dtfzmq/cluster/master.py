@@ -451,7 +451,7 @@ class Master:
         return session
 
     def _not_found(self, handle: str) -> errors.OpError:
-        return self.gone() if self.stopped else not_found(handle)
+        return self.gone() if self.stopped else not_found(handle, self.peers.where(self.peers.me))
 
     def gone(self) -> errors.OpError:
         """What those are told who want something of a master that was stopped."""

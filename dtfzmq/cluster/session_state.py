@@ -130,10 +130,12 @@ def restarted(task: str) -> errors.AbortedError:
     )
 
 
-def not_found(handle: str) -> errors.AbortedError:
-    """The error of a handle that this master does not know."""
+def not_found(handle: str, master: str) -> errors.AbortedError:
+    """The error of a handle that a master, named with its address, does not know."""
     return errors.AbortedError(
-        None, None, f"Session {handle} is not found. Possibly, this master has restarted, or the session was reset."
+        None,
+        None,
+        f"Session {handle} is not found. Possibly, this master, {master}, has restarted, or the session was reset.",
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dtfzmq.base import errors
-from dtfzmq.wire import codec, frames
+from dtfzmq.wire import codec, frames, seldom
 from dtfzmq.wire.calls import Awaited, Reply
 from dtfzmq.wire.message import WireError
 from dtfzmq.wire.offer import Offer
@@ -113,7 +113,8 @@ class Traffic(Sender):
 
     def _told(self, message: Any, error: errors.OpError | None) -> None:
         if error is not None:
-            _log.warning("dropped a message: %s", error)
+            subject = "dropped", self.endpoint.me.name, self.title()
+            seldom.warn(subject, f"dropped a message of {self.title()}: {error}")
             return
         try:
             self.endpoint.service.handle(self, message, Reply(self, 0, None))  # type: ignore[arg-type]  # as above

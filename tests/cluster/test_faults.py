@@ -229,7 +229,8 @@ def test_a_master_that_dies(processes: Processes) -> None:
         assert "/job:worker/replica:0/task:0" in gone.value.message and cluster.address("worker") in gone.value.message
     cluster.tasks["worker/0"].restart()
     cluster.tasks["worker/0"].wait_printed("ready at")
-    with pytest.raises(tf.errors.AbortedError, match="is not found"):
+    name = f"this master, /job:worker/replica:0/task:0 at {cluster.address('worker')}, has restarted"
+    with pytest.raises(tf.errors.AbortedError, match=f"is not found. Possibly, {name}"):
         wait_for(lambda: sess.run(v) is None, 5)
     with pytest.raises(tf.errors.AbortedError, match="is not found"):
         sess.close()

@@ -96,6 +96,18 @@ def test_a_hello_that_nobody_says(server: Client, changed: dict[str, Any]) -> No
     stranger.close()
 
 
+def test_messages_that_cannot_be_read_fill_no_log(server: Client, caplog: pytest.LogCaptureFixture) -> None:
+    stranger = Stranger(server)
+    stranger.sock.send(greeting())
+    assert stranger.sock.poll(30_000)
+    for number in range(1, 101):
+        stranger.sock.send(codec.pack([frames.TELL, number, 0, ["CancelStep", "no number", {}]]))
+    assert server.wait_for(lambda: [link.inbox.received for link in server.endpoint.links()] == [100])
+    (line,) = [record.getMessage() for record in caplog.records if "dropped a message" in record.getMessage()]
+    assert "'no number' is not an integer" in line and "client" in line
+    stranger.close()
+
+
 def test_a_hello_that_knows_of_messages_that_were_never_sent(server: Client) -> None:
     stranger = Stranger(server)
     stranger.sock.send(greeting(received=5, me={"name": "/job:worker/replica:0/task:0"}, stream=0))
