@@ -53,7 +53,7 @@ def list_devices(loop: Loop, peers: Peers, tasks: Sequence[str], limit: float, r
     over: list[bool] = []
 
     def late() -> None:
-        silent = ", ".join(peers.missing(task) for task in tasks if peers.met(task) is None)
+        silent = ", ".join(peers.missing(task) for task in tasks if task in waiting)
         met(errors.DeadlineExceededError(None, None, f"No answer after {limit:.3g} s from {silent}."))
 
     def met(error: BaseException | None) -> None:
@@ -68,4 +68,4 @@ def list_devices(loop: Loop, peers: Peers, tasks: Sequence[str], limit: float, r
         reply(m.Devices([d for task in tasks for d in (peers.met(task) or (0, []))[1]]))
 
     timer = loop.call_later(limit, late) if limit else None
-    peers.contact(list(tasks), met)
+    waiting = peers.contact(list(tasks), met, afresh=True)

@@ -105,18 +105,23 @@ class Peers:
             self._met.pop(task, None)
 
     def contact(
-        self, tasks: list[str], done: Callable[[BaseException | None], None], gone: Container[str] = ()
-    ) -> None:
+        self,
+        tasks: list[str],
+        done: Callable[[BaseException | None], None],
+        gone: Container[str] = (),
+        afresh: bool = False,
+    ) -> Container[str]:
         """Meet every one of `tasks`. `done(None)` when all are met, else `done(error)` that names the first missing.
 
         Tasks that are not up yet are waited for as long as the links' settings say; those in `gone` were up once, so
-        they are given up as soon as nobody listens at their address.
+        they are given up as soon as nobody listens at their address. `afresh`: those that were met are asked as well.
+        Returns the tasks that have not answered, now and at any later moment.
         """
-        missing = [task for task in tasks if task not in self._met]
+        missing = [task for task in tasks if task not in self._met or (afresh and task != self.me)]
         if not missing:
             done(None)
-            return
-        _Contact(self, missing, done, gone)
+            return ()
+        return _Contact(self, missing, done, gone).waiting
 
     def check_cluster(self, cluster_def: dict[str, Any]) -> None:
         """A session may name the cluster that its master knows, and no other. UnimplementedError if it does.
@@ -164,7 +169,7 @@ class _Contact:
     ) -> None:
         self._peers = peers
         self._loop = peers._loop
-        self._waiting = set(missing)
+        self.waiting = set(missing)
         self._done: Callable[[BaseException | None], None] | None = done
         self._calls: list[Any] = []
         self._gone = [task for task in missing if task in gone]
@@ -191,8 +196,8 @@ class _Contact:
     def _answered(self, task: str, reply: Any, error: BaseException | None, link: Any) -> None:
         if error is None:
             self._peers._met[task] = (reply.incarnation, [tuple(d) for d in reply.devices])
-            self._waiting.discard(task)
-            if not self._waiting:
+            self.waiting.discard(task)
+            if not self.waiting:
                 self._end(None)
         elif self._done is not None:
             if error is link.error and isinstance(error, errors.AbortedError):
@@ -210,7 +215,7 @@ class _Contact:
     def _look(self) -> None:
         for task in self._gone:
             link = self._peers.peer(task)
-            if task in self._waiting and link.unattended:
+            if task in self.waiting and link.unattended:
                 self._end(
                     errors.UnavailableError(
                         None,
@@ -222,7 +227,7 @@ class _Contact:
         self._look_timer = self._loop.call_later(_LOOK_EVERY_S, self._look)
 
     def _tell(self) -> None:
-        silent = ", ".join(self._peers.missing(task) for task in sorted(self._waiting))
+        silent = ", ".join(self._peers.missing(task) for task in sorted(self.waiting))
         _log.info("%s still waits for %s", self._peers.me, silent)
         self._timer = self._loop.call_later(_TELL_EVERY_S, self._tell)
 

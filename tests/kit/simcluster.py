@@ -158,6 +158,10 @@ class SimSession:
         """Reserve a partial run without feeds."""
         self._call(m.PartialRunSetup(self._handle, (), tuple(t.name for t in fetches), ()), answered)
 
+    def devices(self, answered: Answered) -> None:
+        """Ask for the devices of the cluster."""
+        self._call(m.ListDevices(), answered)
+
     def close(self, answered: Answered) -> None:
         """Close the session."""
         self._call(m.CloseSession(self._handle), answered)

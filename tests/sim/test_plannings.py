@@ -153,6 +153,18 @@ def test_a_restarted_task_is_met_where_only_tensors_went_before(cluster: SimClus
 
 
 @pytest.mark.parametrize("wait", [0.0, 0.001, 0.005, 0.05])
+def test_devices_are_those_of_the_process_that_is_there(cluster: SimCluster, wait: float) -> None:
+    cluster.kill(PS)
+    cluster.start(PS)
+    cluster.loop.run(wait)
+    client, answers = cluster.session(CHIEF, tf.Graph()), list[Any]()
+    client.devices(lambda reply, error: answers.append(error or {d[0]: d[3] for d in reply.devices}))
+    cluster.loop.run(1.0)
+    tasks = {name: server.core.incarnation for name, server in cluster.servers.items()}
+    assert answers == [{f"{name}/device:CPU:0": incarnation for name, incarnation in tasks.items()}]
+
+
+@pytest.mark.parametrize("wait", [0.0, 0.001, 0.005, 0.05])
 def test_a_session_is_made_at_a_restarted_master(cluster: SimCluster, wait: float) -> None:
     graph, fetch = both()
     answers: list[Any] = []
