@@ -1,79 +1,21 @@
-"""Event files: records of bytes as TensorFlow frames them (tensorflow/core/lib/io/record_writer.h), and their names.
-
-A record is its length, eight bytes, and their checksum, then the data and theirs; all little-endian.
-"""
+"""Event files: records of events, and the names of such files."""
 
 from __future__ import annotations
 
 import os
 import socket
-import struct
 import threading
 import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from dtfzmq.base import clock, errors, signals, threads
-from dtfzmq.base.crc32c import crc32c, masked
+from dtfzmq.base import clock, signals, threads
+from dtfzmq.base.tfrecords import framed, records
 from dtfzmq.summary.messages import Event
 
-_HEAD = struct.Struct("<QI")
-_CRC = struct.Struct("<I")
 _VERSION = "brain.Event:2"
-# Data are read in pieces, so that a length that is damaged asks for no more memory than the file is large.
-_PIECE = 1 << 20
 # So much waits in memory at most.
 _MOST_PENDING = 1 << 20
-
-
-def framed(data: bytes) -> bytes:
-    """A record."""
-    length = struct.pack("<Q", len(data))
-    return length + _CRC.pack(masked(crc32c(length))) + data + _CRC.pack(masked(crc32c(data)))
-
-
-def records(path: str) -> Iterator[bytes]:
-    """The data of a file's records.
-
-    NotFoundError if there is no such file; DataLossError for a record that is not what was written, or not all of it.
-    """
-    try:
-        file = open(path, "rb")  # noqa: SIM115  # closed by the block below
-    except FileNotFoundError as error:
-        raise errors.NotFoundError(None, None, f"{path}; {error.strerror}") from None
-    with file:
-        while True:
-            at = file.tell()
-            head = file.read(_HEAD.size)
-            if not head:
-                return
-            if len(head) < _HEAD.size:
-                raise _lost("truncated", at, path)
-            length, crc = _HEAD.unpack(head)
-            if masked(crc32c(head[:8])) != crc:
-                raise _lost("corrupted", at, path)
-            data = _read(file, length)
-            tail = file.read(_CRC.size)
-            if len(data) < length or len(tail) < _CRC.size:
-                raise _lost("truncated", at, path)
-            if masked(crc32c(data)) != _CRC.unpack(tail)[0]:
-                raise _lost("corrupted", at, path)
-            yield data
-
-
-def _lost(how: str, at: int, path: str) -> errors.DataLossError:
-    return errors.DataLossError(None, None, f"{how} record at {at} of {path}")
-
-
-def _read(file: Any, length: int) -> bytes:
-    pieces = []
-    while length > 0:
-        piece = file.read(min(length, _PIECE))
-        if not piece:
-            break
-        pieces.append(piece)
-        length -= len(piece)
-    return b"".join(pieces)
 
 
 def summary_iterator(path: Any) -> Iterator[Event]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dtfzmq.summary.proto import Field, Message, Repeated
+from dtfzmq.summary.fields import Field, Repeated
+from dtfzmq.summary.proto import Message
 
 
 class TensorShapeProto(Message):

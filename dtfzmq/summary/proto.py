@@ -5,179 +5,16 @@ Fields left out of a table are kept as they came. Reading a message's field neve
 
 from __future__ import annotations
 
-import copy
 import struct
-from collections.abc import Callable, Iterable, MutableSequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
 
-from dtfzmq.ops.protos import block, fields, read_varint, varint
-
-_WORD = 2**64 - 1
-_RANGES = {"int64": 63, "int32": 31, "enum": 31}
-_FIXED = {"double": struct.Struct("<d"), "float": struct.Struct("<f")}
-_FLOAT = struct.Struct("f")
+from dtfzmq.ops.protos import block, fields, varint
+from dtfzmq.summary.fields import FIXED, Field, Map, Repeated, single, sized
 
 
 class DecodeError(ValueError):
     """The bytes are no such message."""
-
-
-class Field(NamedTuple):
-    """What is known of a field. `kind`: double, float, int64, int32, enum, bool, string, bytes, or the message's class.
-
-    Of the fields with the same `oneof` one at most is present.
-    """
-
-    number: int
-    kind: Any
-    repeated: bool = False
-    oneof: str = ""
-
-    @property
-    def message(self) -> bool:
-        """Whether it holds messages."""
-        return not isinstance(self.kind, str)
-
-    @property
-    def wire(self) -> int:
-        """The wire type of one value."""
-        return {"double": 1, "float": 5, "string": 2, "bytes": 2}.get(self.kind, 0) if not self.message else 2
-
-    def default(self) -> Any:
-        """What is read where nothing was written."""
-        return {"double": 0.0, "float": 0.0, "string": "", "bytes": b"", "bool": False}.get(self.kind, 0)
-
-    def taken(self, value: Any) -> Any:
-        """A value as it is kept. TypeError or ValueError for one that this field cannot hold."""
-        if self.message:
-            return self._message(value)
-        if self.kind in _RANGES or self.kind == "bool":
-            number = int(value.__index__()) if hasattr(value, "__index__") else None
-            if number is None:
-                raise TypeError(f"'{type(value).__name__}' object cannot be interpreted as an integer")
-            if self.kind == "bool":
-                return bool(number)
-            if not -(1 << _RANGES[self.kind]) <= number < 1 << _RANGES[self.kind]:
-                raise ValueError(f"Value out of range: {number}")
-            return number
-        if self.kind == "string":
-            if not isinstance(value, (str, bytes)):
-                raise TypeError(f"bad argument type for built-in operation: {value!r:.80} is not a text")
-            return value.decode() if isinstance(value, bytes) else value
-        if self.kind == "bytes":
-            if not isinstance(value, (str, bytes, bytearray)):
-                raise TypeError(f"expected bytes, {type(value).__name__} found")
-            return value.encode() if isinstance(value, str) else bytes(value)
-        if isinstance(value, (str, bytes)):
-            raise TypeError(f"must be real number, not {type(value).__name__}")
-        return float(value) if self.kind == "double" else _single(float(value))
-
-    def _message(self, value: Any) -> Any:
-        if isinstance(value, dict):
-            return self.kind(**value)
-        if type(value) is not self.kind:
-            raise TypeError(f"Expected a {self.kind.__name__}, but got {value!r:.80}.")
-        return copy.copy(value)
-
-    def encoded(self, value: Any) -> bytes:
-        """One value, without its key."""
-        if self.message:
-            return _sized(value.SerializeToString())
-        if self.kind in _FIXED:
-            return _FIXED[self.kind].pack(value)
-        if self.wire == 2:
-            return _sized(value.encode() if self.kind == "string" else value)
-        return varint(int(value) & _WORD)
-
-    def decoded(self, data: Any) -> Any:
-        """The value of what stood behind its key. ValueError if it is none."""
-        if self.message:
-            return self.kind.FromString(data)
-        if self.kind in _FIXED:
-            return _FIXED[self.kind].unpack(data)[0]
-        if self.kind == "string":
-            return data.decode()
-        if self.wire == 2:
-            return bytes(data)
-        if self.kind == "bool":
-            return bool(data)
-        bits = _RANGES[self.kind] + 1
-        return (data + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
-
-    def unpacked(self, data: bytes) -> list[Any]:
-        """The numbers of a repeated field that stand in one block."""
-        if self.kind in _FIXED:
-            size = _FIXED[self.kind].size
-            return list(struct.unpack(f"<{len(data) // size}{self.kind[0]}", data))
-        at, out = 0, []
-        while at < len(data):
-            number, at = read_varint(data, at)
-            out.append(self.decoded(number))
-        return out
-
-
-def _sized(data: bytes) -> bytes:
-    return varint(len(data)) + data
-
-
-def _single(value: float) -> float:
-    """A number as a float32 has it; infinite if it is beyond that."""
-    try:
-        return float(_FLOAT.unpack(_FLOAT.pack(value))[0])
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
-
-
-class Repeated(MutableSequence[Any]):
-    """The values of a repeated field; `add` makes one more of a repeated message."""
-
-    __slots__ = ("_field", "_items", "_owner")
-
-    def __init__(self, field: Field, owner: Message) -> None:
-        self._field, self._items, self._owner = field, list[Any](), owner
-
-    def __getitem__(self, at: Any) -> Any:
-        return self._items[at]
-
-    def __setitem__(self, at: Any, value: Any) -> None:
-        take = self._field.taken
-        self._items[at] = list(map(take, value)) if isinstance(at, slice) else take(value)
-        self._owner.SetInParent()
-
-    def __delitem__(self, at: Any) -> None:
-        del self._items[at]
-        self._owner.SetInParent()
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def insert(self, index: int, value: Any) -> None:
-        """Put a value, or a copy of a message, at a place."""
-        self._items.insert(index, self._field.taken(value))
-        self._owner.SetInParent()
-
-    def add(self, **values: Any) -> Any:
-        """Append a new message with these fields, and return it."""
-        if not self._field.message:
-            raise AttributeError("a repeated field of numbers or texts has no attribute 'add'")
-        made = self._field.kind(**values)
-        self._items.append(made)
-        self._owner.SetInParent()
-        return made
-
-    def sort(self, **how: Any) -> None:
-        """As that of a list."""
-        self._items.sort(**how)
-
-    def keep(self, values: Iterable[Any]) -> None:
-        """Append values that need no look: they were read from a message."""
-        self._items.extend(values)
-
-    def __eq__(self, other: Any) -> bool:
-        return self._items == (other._items if isinstance(other, Repeated) else other)
-
-    def __repr__(self) -> str:
-        return repr(self._items)
 
 
 def _accessors(name: str, field: Field) -> property:
@@ -218,7 +55,9 @@ class Message:
                 raise ValueError(f'Protocol message {type(self).__name__} has no "{name}" field.')
             if value is None:
                 continue
-            if field.repeated:
+            if field.mapped:
+                self._read(name, field).keep(value)
+            elif field.repeated:
                 self._read(name, field).extend(value)
             else:
                 self._write(name, field.taken(value))
@@ -234,6 +73,9 @@ class Message:
             return found
         if field.repeated:
             self._values[name] = Repeated(field, self)
+            return self._values[name]
+        if field.mapped:
+            self._values[name] = Map(field, self)
             return self._values[name]
         if not field.message:
             return field.default()
@@ -273,7 +115,7 @@ class Message:
     def HasField(self, field_name: str) -> bool:
         """Whether a message, or one of a oneof, is present. ValueError for other fields: those have always a value."""
         field = self._known(field_name)
-        if field.repeated or not (field.message or field.oneof):
+        if field.repeated or field.mapped or not (field.message or field.oneof):
             raise ValueError(f"Field {type(self).__name__}.{field_name} does not have presence.")
         return field_name in self._values
 
@@ -324,17 +166,19 @@ class Message:
 
     def SerializeToString(self, deterministic: bool = True) -> bytes:
         """Its bytes: the fields by number, then what is not in the table."""
-        out = []
+        out: list[bytes] = []
         for name, field in sorted(self.FIELDS.items(), key=lambda item: item[1].number):
             value = self._values.get(name)
             if value is None or not (field.message or field.oneof) and not _told(value):
                 continue
             key = varint(field.number << 3 | field.wire)
-            if not field.repeated:
+            if field.mapped:
+                out.extend(key + entry for entry in value.encoded())
+            elif not field.repeated:
                 out.append(key + field.encoded(value))
             elif field.wire == 2:
                 out.extend(key + field.encoded(item) for item in value)
-            elif field.kind in _FIXED:
+            elif field.kind in FIXED:
                 out.append(block(field.number, struct.pack(f"<{len(value)}{field.kind[0]}", *value)))
             else:
                 out.append(block(field.number, b"".join(map(field.encoded, value))))
@@ -364,7 +208,7 @@ class Message:
                     self._read(name, field).keep(field.unpacked(value))
                 else:
                     self._rest += varint(number << 3 | wire)
-                    self._rest += varint(value) if wire == 0 else _sized(value) if wire == 2 else value
+                    self._rest += varint(value) if wire == 0 else sized(value) if wire == 2 else value
         except (IndexError, ValueError, struct.error) as error:
             text = f"Error parsing message with type '{type(self).__name__}': {error or 'it ends early'}"
             raise DecodeError(text) from None
@@ -374,6 +218,9 @@ class Message:
     def _take(self, name: str, field: Field, value: Any) -> None:
         if field.repeated:
             self._read(name, field).keep([field.decoded(value)])
+            return
+        if field.mapped:
+            self._read(name, field).decode(value)
             return
         self._alone(name)
         before = self._values.get(name)
@@ -396,6 +243,12 @@ class Message:
             value = self._values.get(name)
             if value is None or not (field.message or field.oneof) and not _told(value):
                 continue
+            if field.mapped:
+                for key in value:
+                    yield from (f"{name} {{", f"  key: {_shown(key, 'string')}", "  value {")
+                    yield from (f"    {line}" for line in value[key]._lines())
+                    yield from ("  }", "}")
+                continue
             for item in value if field.repeated else [value]:
                 if field.message:
                     yield f"{name} {{"
@@ -417,8 +270,8 @@ def _told(value: Any) -> bool:
 
 def _shown(value: Any, kind: str) -> str:
     """A value in the text of a message."""
-    if kind in _FIXED:
-        digits = next((d for d in range(6, 9) if _single(float(f"{value:.{d}g}")) == value), 9)
+    if kind in FIXED:
+        digits = next((d for d in range(6, 9) if single(float(f"{value:.{d}g}")) == value), 9)
         return f"{value:.{digits}g}" if kind == "float" else repr(value).removesuffix(".0")
     if kind == "bool":
         return str(value).lower()

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dtfzmq as tf
-from dtfzmq.base import clock
-from dtfzmq.summary import files, writer
+from dtfzmq.base import clock, tfrecords
+from dtfzmq.summary import writer
 from tests.kit.cluster import ROOT
 from tests.summary import cases
 
@@ -44,7 +44,7 @@ def said(value: float = 1.0, tag: str = "a") -> tf.Summary:
 def test_what_tensorflow_wrote_is_read_and_written() -> None:
     found = list(tf.train.summary_iterator(str(cases.EVENTS)))
     assert found[0].file_version == "brain.Event:2" and found[1:] == cases.messages(tf)
-    assert b"".join(files.framed(e.SerializeToString()) for e in found) == cases.EVENTS.read_bytes()
+    assert b"".join(tfrecords.framed(e.SerializeToString()) for e in found) == cases.EVENTS.read_bytes()
 
 
 def test_a_program_and_its_file(tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_one_that_is_dropped_loses_nothing(tmp_path: Path) -> None:
 PROGRAM = """
 import os, sys
 import dtfzmq as tf
-from dtfzmq.base import clock
+from dtfzmq.base import clock, tfrecords
 clock.wall = lambda: 1234567890.5
 file = tf.summary.FileWriter(sys.argv[1])
 for step in range(3):
@@ -301,7 +301,7 @@ def test_a_process_that_ends_leaves_all_in_the_file(tmp_path: Path, how: str) ->
 def test_every_damaged_byte_is_noticed(tmp_path: Path) -> None:
     path, whole = tmp_path / "damaged", cases.EVENTS.read_bytes()
     ends = [0]
-    for data in files.records(str(cases.EVENTS)):
+    for data in tfrecords.records(str(cases.EVENTS)):
         ends.append(ends[-1] + 16 + len(data))
     for at in range(0, len(whole), 3):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
@@ -318,12 +318,12 @@ def test_every_damaged_byte_is_noticed(tmp_path: Path) -> None:
 @given(st.lists(st.binary(max_size=100), max_size=5), st.binary(max_size=30))
 def test_records(tmp_path_factory: Any, data: list[bytes], junk: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "records"
-    path.write_bytes(b"".join(map(files.framed, data)))
-    assert list(files.records(str(path))) == data
-    path.write_bytes(b"".join(map(files.framed, data)) + junk)
+    path.write_bytes(b"".join(map(tfrecords.framed, data)))
+    assert list(tfrecords.records(str(path))) == data
+    path.write_bytes(b"".join(map(tfrecords.framed, data)) + junk)
     found = []
     try:
-        for each in files.records(str(path)):
+        for each in tfrecords.records(str(path)):
             found.append(each)
     except tf.errors.DataLossError:
         pass

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dtfzmq as tf
+from dtfzmq.base import tfrecords
 from dtfzmq.ops import protos
-from dtfzmq.summary import files
 from dtfzmq.summary.proto import DecodeError, Field, Message
 from tests.summary import cases
 
-RECORDED = list(files.records(str(cases.EVENTS)))
+RECORDED = list(tfrecords.records(str(cases.EVENTS)))
 
 
 @pytest.mark.parametrize("number", range(7))
