@@ -69,6 +69,7 @@ from dtfzmq.compat import (
     metrics,
     nest,
     nn,
+    python_io,
     quantization,
     queue,
     random,
@@ -275,6 +276,7 @@ from dtfzmq.ops.fake_quant import (
     fake_quant_with_min_max_vars_per_channel,
     fake_quant_with_min_max_vars_per_channel_gradient,
 )
+from dtfzmq.ops.features import FixedLenFeature, FixedLenSequenceFeature, SparseFeature, VarLenFeature
 from dtfzmq.ops.files import (
     matching_files,
     read_file,
@@ -349,6 +351,7 @@ from dtfzmq.ops.moving import (
     repeat,
     roll,
 )
+from dtfzmq.ops.parsing import parse_example, parse_single_example, parse_single_sequence_example
 from dtfzmq.ops.partitioning import dynamic_partition, dynamic_stitch, parallel_stitch
 from dtfzmq.ops.patches import (
     extract_image_patches,
@@ -364,6 +367,14 @@ from dtfzmq.ops.random import (
     random_shuffle,
     random_uniform,
     truncated_normal,
+)
+from dtfzmq.ops.readers import (
+    FixedLengthRecordReader,
+    IdentityReader,
+    ReaderBase,
+    TextLineReader,
+    TFRecordReader,
+    WholeFileReader,
 )
 from dtfzmq.ops.records import (
     decode_compressed,

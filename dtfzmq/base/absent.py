@@ -38,16 +38,9 @@ GAPS = (
         "contrib.summary summary.initialize summary.all_v2_summary_ops",
     ),
     Gap(
-        "tf.data, readers and input producers",
-        "feed batches with feed_dict, or fill a tf.FIFOQueue by a thread or a tf.train.QueueRunner",
-        "data contrib.data TFRecordReader TextLineReader WholeFileReader FixedLengthRecordReader IdentityReader "
-        "ReaderBase python_io FixedLenFeature FixedLenSequenceFeature VarLenFeature SparseFeature parse_example "
-        "parse_single_example parse_single_sequence_example train.Example train.Feature train.Features "
-        "train.BytesList train.FloatList train.Int64List train.SequenceExample train.batch train.batch_join "
-        "train.maybe_batch train.maybe_batch_join train.shuffle_batch train.shuffle_batch_join "
-        "train.maybe_shuffle_batch train.maybe_shuffle_batch_join train.input_producer train.limit_epochs "
-        "train.match_filenames_once train.range_input_producer train.slice_input_producer "
-        "train.string_input_producer",
+        "tf.data",
+        "read files with tf.train.string_input_producer, a reader and tf.train.batch, or feed batches with feed_dict",
+        "data contrib.data",
     ),
     Gap(
         "lookup tables and feature columns",

@@ -59,6 +59,7 @@ from dtfzmq.ops import (
     nn,
     normalization,
     operators,
+    parsing,
     partitioning,
     patches,
     pooling,
@@ -66,6 +67,7 @@ from dtfzmq.ops import (
     py_func,
     queue_ops,
     random,
+    readers,
     records,
     reductions,
     resize,
@@ -180,6 +182,8 @@ FAMILIES: Final = (
     records,
     stateless,
     fractional_pooling,
+    readers,
+    parsing,
 )
 
 

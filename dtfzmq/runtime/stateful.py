@@ -1,4 +1,4 @@
-"""The objects behind stateful ops, made from a node's attributes: variables, queues, accumulators."""
+"""The objects behind stateful ops, made from a node's attributes: variables, queues, accumulators, readers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from dtfzmq.base.dtypes import DType
 from dtfzmq.base.shapes import TensorShape
 from dtfzmq.graph.node import Node
-from dtfzmq.runtime import accumulators, cells, queue_kinds, queues
+from dtfzmq.runtime import accumulators, cells, queue_kinds, queues, readers
 from dtfzmq.runtime.barrier import Barrier
 from dtfzmq.runtime.resources import ResourceManager, shared_key
 from dtfzmq.runtime.token_queue import TokenQueue
@@ -103,6 +103,20 @@ def _barrier(node: Node, resources: ResourceManager) -> Getter:
     return _found(node, resources, "Barrier", lambda name: Barrier(name, *asked), lambda b: b.match(*asked))
 
 
+def _reader(factory: Callable[..., readers.Reader], *names: str) -> Callable[[Node, ResourceManager], Getter]:
+    def make(node: Node, resources: ResourceManager) -> Getter:
+        given = [node.attrs[name] for name in names]
+        made = factory(node.name, *given)  # what it cannot be made of fails here, not under a lock
+
+        def match(found: readers.Reader) -> None:
+            found.match(made.kind, node.name)
+
+        return _found(node, resources, "Reader", lambda name: factory(name, *given), match)
+
+    return make
+
+
+_SIZES = ("record_bytes", "header_bytes", "footer_bytes", "hop_bytes")
 _MAKERS: dict[str, Callable[[Node, ResourceManager], Getter]] = {
     "VariableV2": _variable,
     "FIFOQueueV2": _queue("FIFOQueue", queues.FIFOQueue),
@@ -112,6 +126,11 @@ _MAKERS: dict[str, Callable[[Node, ResourceManager], Getter]] = {
     "TokenQueue": _token_queue,
     "ConditionalAccumulator": _accumulator("ConditionalAccumulator", accumulators.ConditionalAccumulator),
     "Barrier": _barrier,
+    "IdentityReaderV2": _reader(readers.IdentityReader),
+    "WholeFileReaderV2": _reader(readers.WholeFileReader),
+    "TextLineReaderV2": _reader(readers.TextLineReader, "skip_header_lines"),
+    "TFRecordReaderV2": _reader(readers.TFRecordReader, "compression_type"),
+    "FixedLengthRecordReaderV2": _reader(readers.FixedLengthRecordReader, *_SIZES, "encoding"),
     "SparseConditionalAccumulator": _accumulator(
         "SparseConditionalAccumulator", accumulators.SparseConditionalAccumulator
     ),

@@ -1,0 +1,1 @@
+"""Input pipelines of queues: examples as messages, producers of names and numbers, batches."""
