@@ -14,6 +14,7 @@ import numpy as np
 Array = Any
 
 _POLYNOMIAL = 0x82F63B78
+_FEW = 1024  # bytes, up to which arrays take longer than a loop
 _LANE = 64  # bytes of a lane: that many steps of eight bytes
 _BLOCK = 1 << 21
 
@@ -23,6 +24,12 @@ def _byte_table() -> Array:
     for _ in range(8):
         table = np.where(table & 1, table >> np.uint32(1) ^ np.uint32(_POLYNOMIAL), table >> np.uint32(1))
     return table
+
+
+@functools.cache
+def _bytes() -> list[int]:
+    """The table, for a loop."""
+    return [int(state) for state in _byte_table()]
 
 
 def _applied(moved: Array, crc: Array) -> Array:
@@ -86,6 +93,11 @@ def _of_block(data: Array) -> Array:
 def crc32c(data: Any, before: int = 0) -> int:
     """The CRC-32C of bytes, or of any buffer without gaps; `before` is that of what stands before them."""
     whole = np.frombuffer(data, np.uint8)
+    if len(whole) <= _FEW:
+        table, crc = _bytes(), ~before & 0xFFFFFFFF
+        for byte in whole.tobytes():
+            crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8
+        return ~crc & 0xFFFFFFFF
     state = np.array([~before & 0xFFFFFFFF], np.uint32)
     for start in range(0, len(whole), _BLOCK):
         part = whole[start : start + _BLOCK]

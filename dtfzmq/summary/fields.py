@@ -153,6 +153,17 @@ class Repeated(MutableSequence[Any]):
         self._items.insert(index, self._field.taken(value))
         self._owner.SetInParent()
 
+    def extend(self, values: Iterable[Any]) -> None:
+        """Append values, or copies of messages; all or, where one cannot be, none."""
+        self._items.extend([self._field.taken(value) for value in values])
+        self._owner.SetInParent()
+
+    def copied(self, owner: Any) -> Repeated:
+        """The same values in another message."""
+        made = Repeated(self._field, owner)
+        made._items.extend(map(copy.copy, self._items) if self._field.message else self._items)
+        return made
+
     def add(self, **values: Any) -> Any:
         """Append a new message with these fields, and return it."""
         if not self._field.message:
@@ -224,6 +235,12 @@ class Map(Mapping[str, Any]):
         for key, value in messages.items():
             self._items[_TEXT.taken(key)] = self._field.taken(value)
         self._owner.SetInParent()
+
+    def copied(self, owner: Any) -> Map:
+        """The same messages in another one."""
+        made = Map(self._field, owner)
+        made._items.update((key, copy.copy(value)) for key, value in self._items.items())
+        return made
 
     def decode(self, data: bytes) -> None:
         """Take in what one entry's bytes say."""

@@ -5,6 +5,7 @@ Fields left out of a table are kept as they came. Reading a message's field neve
 
 from __future__ import annotations
 
+import copy
 import struct
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
@@ -153,6 +154,16 @@ class Message:
         if type(other) is not type(self):
             raise TypeError(f"Parameter must be instance of same class: expected {type(self)} got {type(other)}.")
         return other.SerializeToString()
+
+    def __copy__(self) -> Message:
+        made = type(self)()
+        made._rest = self._rest
+        for name, value in self._values.items():
+            if isinstance(value, (Repeated, Map)):
+                made._values[name] = value.copied(made)
+            else:
+                made._values[name] = copy.copy(value)
+        return made
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return type(self).FromString, (self.SerializeToString(),)
