@@ -54,7 +54,7 @@ class _Inflated(io.RawIOBase):
     """The bytes that a file of zlib's holds."""
 
     def __init__(self, file: Any) -> None:
-        self._file, self._undo, self._rest = file, zlib.decompressobj(), b""
+        self._file, self._undo, self._began = file, zlib.decompressobj(), False
 
     def readable(self) -> bool:
         return True
@@ -63,8 +63,11 @@ class _Inflated(io.RawIOBase):
         made = b""
         while not made and not self._undo.eof:
             packed = self._undo.unconsumed_tail or self._file.read(_PIECE)
+            if not packed and self._began:
+                raise EOFError("the file ends before its data do")
             if not packed:
                 return 0
+            self._began = True
             made = self._undo.decompress(packed, len(target))
         target[: len(made)] = made
         return len(made)
@@ -169,12 +172,14 @@ class RecordWriter:
             self._pack = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, bits)
 
     def write(self, record: bytes) -> None:
-        """Append a record."""
+        """Append a record. FailedPreconditionError after `close`."""
+        self._look()
         data = framed(record)
         self._put(data if self._pack is None else self._pack.compress(data))
 
     def flush(self) -> None:
-        """What was written is in the file."""
+        """What was written is in the file. FailedPreconditionError after `close`."""
+        self._look()
         if self._pack is not None:
             self._put(self._pack.flush(zlib.Z_SYNC_FLUSH))
         try:
@@ -182,9 +187,11 @@ class RecordWriter:
         except OSError as error:
             raise failed(self._path, error) from None
 
-    def _put(self, data: bytes) -> None:
+    def _look(self) -> None:
         if self._whole.closed:
             raise errors.FailedPreconditionError(None, None, "Writer is closed.")
+
+    def _put(self, data: bytes) -> None:
         try:
             self._whole.write(data)
         except OSError as error:

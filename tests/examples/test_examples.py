@@ -63,6 +63,14 @@ def test_two_devices(processes: Processes) -> None:
     assert len({float(number) for number in re.findall(r"[\d.]+", total)}) == 1
 
 
+def test_an_input_pipeline(processes: Processes) -> None:
+    program = processes({"unused": 1}).script(EXAMPLES / "input_pipeline.py")
+    assert program.wait() == 0, program.output()
+    over, found = program.output().splitlines()
+    assert re.fullmatch(r"3 epochs are over after 90 steps, loss 0\.0+\d{0,2}", over), over
+    assert [float(number) for number in re.findall(r"-?\d+\.?\d*", found)] == [2.0, -1.0, 0.5, 3.0]
+
+
 def test_a_remote_client_of_two_ps_and_a_worker(processes: Processes) -> None:
     cluster = processes({"ps": 2, "worker": 1})
     cluster.start_all()
