@@ -89,7 +89,7 @@ def dense(rows: Sequence[Row], key: bytes, dtype: Any, shape: TensorShape, defau
     for i, row in enumerate(rows):
         values = _checked(row, key, kind, lambda i=i: place.key(i, key))  # type: ignore[misc]
         if values is None:
-            if np.size(default) == 0 and out.shape[1]:
+            if np.size(default) == 0:
                 raise place.missing(i, key, kind)
             values = np.asarray(default).reshape(-1)
         if len(values) != out.shape[1]:

@@ -245,7 +245,10 @@ class Map(Mapping[str, Any]):
     def decode(self, data: bytes) -> None:
         """Take in what one entry's bytes say."""
         found = dict(parts(data))
-        self._items[_TEXT.decoded(found.get(1, b""))] = self._field.decoded(found.get(2, b""))
+        key, value = found.get(1, b""), found.get(2, b"")
+        if not isinstance(key, bytes) or not isinstance(value, bytes):
+            raise ValueError("an entry of a map that is none")
+        self._items[key.decode()] = self._field.decoded(value)
 
     def encoded(self) -> Iterator[bytes]:
         """The bytes of the entries, by their texts."""

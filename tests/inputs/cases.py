@@ -269,6 +269,20 @@ PARSED: dict[str, Case] = {
         _pairs, lambda tf: example(tf, ix=ints(tf, 3, 0), val=floats(tf, 0.5, 1.5)),
         lambda tf: example(tf, ix=ints(tf, 9), val=floats(tf, 2.5), s2=texts(tf, b"q")),
     ),
+    "sparse by index single": parsed(
+        _pairs, lambda tf: example(tf, ix=ints(tf, 3, 0), val=floats(tf, 0.5, 1.5)), single=True
+    ),
+    "sparse by two indices": parsed(
+        lambda tf: {"sp": tf.SparseFeature(["y", "x"], "val", tf.int64, [5, 10])},
+        lambda tf: example(tf, x=ints(tf, 3, 0), y=ints(tf, 4, 4), val=ints(tf, 7, 8)),
+    ),
+    "sparse without an index": parsed(lambda tf: {"sp": tf.SparseFeature("", "val", tf.int64, 5)}, _first),
+    "one key for both": parsed(
+        lambda tf: {"sp": tf.SparseFeature("a", "i", tf.int64, 5), "i": tf.FixedLenFeature([], tf.int64)}, _first
+    ),
+    "keys beyond ASCII": parsed(lambda tf: {"é/ b": tf.FixedLenFeature([], tf.int64, 4)}, _first),
+    "required of no elements": parsed(lambda tf: {"e": tf.FixedLenFeature([0], tf.int64)}, _second),
+    "a default of another size": parsed(lambda tf: {"e": tf.FixedLenFeature([2], tf.int64, [1])}, _second),
     "lists": parsed(
         _lists, lambda tf: example(tf, q=ints(tf, 1, 2, 3), p=floats(tf, 1, 2)),
         lambda tf: example(tf, q=ints(tf, 4)), lambda tf: example(tf, p=floats(tf, 1, 2, 3, 4)),

@@ -74,6 +74,7 @@ PRODUCED: dict[str, Case] = {
     "limited to none": lambda tf, folder: tf.train.limit_epochs([1], 0),
     "nothing": lambda tf, folder: tf.train.string_input_producer([]),
     "nothing found": _empty,
+    "None": lambda tf, folder: tf.train.string_input_producer(None),
     "no shape": lambda tf, folder: tf.train.input_producer(tf.placeholder(tf.float32)),
     "no slices": lambda tf, folder: tf.train.slice_input_producer([]),
 }
@@ -124,6 +125,16 @@ def _sparse(tf: Any) -> Any:
     return tf.train.batch([made, number], 2)
 
 
+def _sparse_many(tf: Any, kept: bool = False) -> Any:
+    number = tf.cast(_source(tf, 4)[0], tf.int64)
+    made = tf.SparseTensor([[0, 1], [1, 0], [1, 2]], tf.stack([number, -number, number + 5]), [2, 3])
+    if not kept:
+        return tf.train.batch([made, tf.stack([number, -number])], 3, enqueue_many=True)
+    return tf.train.maybe_batch(
+        [made, tf.stack([number, -number])], tf.stack([tf.equal(number, 2), True]), 2, enqueue_many=True
+    )
+
+
 def _many(tf: Any) -> Any:
     number, vector, text = _source(tf, 4)
     return tf.train.batch([tf.stack([number, number + 100]), tf.stack([text, "y"])], 3, enqueue_many=True)
@@ -140,6 +151,8 @@ BATCHED: dict[str, Case] = {
     "batch of many": batched(_many),
     "batch of padded": batched(_padded),
     "batch of sparse": batched(_sparse),
+    "batch of many sparse": batched(_sparse_many),
+    "batch of some of many sparse": batched(lambda tf: _sparse_many(tf, True)),
     "batch of a size that is known later": batched(
         lambda tf: tf.train.batch(_source(tf), tf.placeholder_with_default(3, []), capacity=7)
     ),

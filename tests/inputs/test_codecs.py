@@ -83,6 +83,12 @@ def test_bytes_that_are_no_examples(data: bytes) -> None:
         pass
 
 
+@pytest.mark.parametrize("entry", [b"\x08\x01", b"\x10\x01", b"\x0a\x01\xff", b"\x12\x01\x0f"])
+def test_entries_that_map_nothing(entry: bytes) -> None:
+    with pytest.raises(DecodeError, match="Error parsing message"):
+        tf.train.Features.FromString(b"\x0a" + bytes([len(entry)]) + entry)
+
+
 @given(FEATURES, st.data())
 @settings(deadline=None)
 def test_damaged_examples(features: dict[str, Any], draw: Any) -> None:

@@ -80,7 +80,7 @@ def string_input_producer(
     Raises ValueError for an empty list; one that is found to be empty later is an InvalidArgumentError of the runner.
     """
     refused = "string_input_producer requires a non-null input tensor"
-    if not isinstance(string_tensor, (Tensor, Variable)) and not len(string_tensor):
+    if string_tensor is None or not isinstance(string_tensor, (Tensor, Variable)) and not len(string_tensor):
         raise ValueError(refused)
     with name_scope(name, "input_producer") as scope:
         texts = convert_to_tensor(string_tensor, dtype=dtypes.string)
