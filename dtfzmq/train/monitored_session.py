@@ -25,11 +25,12 @@ from dtfzmq.train.hooks.telling import StepCounterHook
 from dtfzmq.train.queue_runner import start_queue_runners
 from dtfzmq.train.scaffold import Scaffold
 from dtfzmq.train.session_creators import ChiefSessionCreator, SessionCreator, WorkerSessionCreator
+from dtfzmq.train.session_manager import PREEMPTED
 from dtfzmq.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+from dtfzmq.wire import seldom
 
 _log = logging.getLogger("dtfzmq")
 
-_PREEMPTED = (errors.AbortedError, errors.UnavailableError)
 # Between attempts to make a session while a task is gone.
 _FIRST_PAUSE_S = 0.1
 _LAST_PAUSE_S = 2.0
@@ -60,21 +61,28 @@ class _Hooked:
             self.close()
             raise
 
+    @property
+    def _sess(self) -> Session:
+        """For programs that look for the session underneath, level by level."""
+        return self.session
+
     def should_stop(self) -> bool:
+        """Whether a hook or a thread wants the loop to end. Raises what a thread met."""
+        self.coord.raise_requested_exception()
         return self._stop or self.coord.should_stop()
 
     def run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
         """One run with what the hooks add. The error of a thread of the coordinator goes before that of the run."""
         try:
             return self._run(fetches, feed_dict, options, run_metadata)
-        except _PREEMPTED:
+        except PREEMPTED:
             raise
         except Exception:
             self.coord.raise_requested_exception()
             raise
 
     def _run(self, fetches: Any, feed_dict: Any, options: RunOptions | None, run_metadata: Any) -> Any:
-        if self.should_stop():
+        if self._stop or self.coord.should_stop():
             raise RuntimeError("Run called even after should_stop requested.")
         if not self._hooks:
             return self.session.run(fetches, feed_dict, options, run_metadata)
@@ -177,10 +185,10 @@ class _Monitored:
         while True:
             try:
                 return _Hooked(self._creator, self._hooks, self._grace)
-            except _PREEMPTED as error:
+            except PREEMPTED as error:
                 if not self._should_recover:
                     raise
-                _log.info("An error was raised while a session was being created, which is tried again: %s", error)
+                seldom.warn(("no session", id(self)), f"No session can be made, which is tried again: {error}")
             clock.sleep(pause)
             pause = min(2 * pause, _LAST_PAUSE_S)
 
@@ -206,11 +214,10 @@ class _Monitored:
             sess = self._open()
             try:
                 return sess.run(fetches, feed_dict, options, run_metadata)
-            except _PREEMPTED as error:
+            except PREEMPTED as error:
                 if not self._should_recover:
                     raise
-                _log.info("The session is closed and made anew, since a task was lost: %s", error)
-                self._renew(sess)
+                self._renew(sess, error)
 
     def run_step_fn(self, step_fn: Callable[..., Any]) -> Any:
         """Call `step_fn(step_context)`, or `step_fn(self, step_context)`; again, from its start, after a lost task.
@@ -236,15 +243,28 @@ class _Monitored:
             except StopIteration:
                 sess._stop = True
                 return None
-            except _PREEMPTED as error:
+            except PREEMPTED as error:
                 if not self._should_recover:
                     raise
-                _log.info("The session is closed and made anew, since a task was lost: %s", error)
-                self._renew(sess)
+                self._renew(sess, error)
 
     def should_stop(self) -> bool:
-        """Whether the loop is to end: a hook or a thread asked for it, or this is closed."""
-        return self._sess is None or self._sess.should_stop()
+        """Whether the loop is to end: a hook or a thread asked for it, or met an error, or this is closed.
+
+        A session of which a thread, as a queue runner's, met a lost task is made anew: it is no reason to stop.
+        """
+        sess = self._sess
+        if sess is None:
+            return True
+        try:
+            return sess.should_stop()
+        except PREEMPTED as error:
+            if not self._should_recover:
+                raise
+            self._renew(sess, error)
+            return False
+        except Exception:  # `close` raises it
+            return True
 
     def close(self) -> None:
         """Tell the hooks, and close the session."""
@@ -265,10 +285,11 @@ class _Monitored:
             raise RuntimeError("This session is closed.")
         return self._sess
 
-    def _renew(self, sess: _Hooked) -> None:
+    def _renew(self, sess: _Hooked, lost: errors.OpError) -> None:
+        _log.info("The session is closed and made anew, since a task was lost: %s", lost)
         try:
             sess.close()
-        except _PREEMPTED as error:
+        except PREEMPTED as error:
             _log.info("an error met while the lost session was closed: %s", error)
         self._sess = self._created()
 

@@ -97,10 +97,7 @@ class Scaffold:
         if self._local_init_op is None:
             self._local_init_op = default("local_init_op", GraphKeys.LOCAL_INIT_OP, self.default_local_init_op)
         if self._summary_op is None:
-            found = get_collection(GraphKeys.SUMMARY_OP)
-            self._summary_op = default("summary_op", GraphKeys.SUMMARY_OP, merge_all) if found else merge_all()
-            if self._summary_op is not None and not found:
-                add_to_collection(GraphKeys.SUMMARY_OP, self._summary_op)
+            self._summary_op = default("summary_op", GraphKeys.SUMMARY_OP, merge_all)
         if self._saver is None:
             self._saver = saver_or_default()
         self._saver.build()
@@ -147,7 +144,10 @@ class Scaffold:
 
     @staticmethod
     def get_or_default(arg_name: str, collection_key: str, default_constructor: Callable[[], Any]) -> Any:
-        """The one item of a collection, or what `default_constructor` makes, put there. RuntimeError for several."""
+        """The one item of a collection, or what `default_constructor` makes, put there. RuntimeError for several.
+
+        Its None is nothing to put anywhere.
+        """
         found = get_collection(collection_key)
         if len(found) > 1:
             raise RuntimeError(
@@ -157,11 +157,8 @@ class Scaffold:
         if found:
             return found[0]
         made = default_constructor()
-        if made is None:
-            raise RuntimeError(
-                f"No item for {arg_name} in the collection {collection_key}, and none could be made."
-            )
-        add_to_collection(collection_key, made)
+        if made is not None:
+            add_to_collection(collection_key, made)
         return made
 
     @staticmethod

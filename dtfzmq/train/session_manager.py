@@ -17,6 +17,8 @@ from dtfzmq.train.checkpoints.saver import Saver
 
 _log = logging.getLogger("dtfzmq")
 
+#: What a run raises when a task was lost, or another has come in its place.
+PREEMPTED = (errors.AbortedError, errors.UnavailableError)
 # What is waited for is looked at after so long, and then ever more seldom, down to once in `recovery_wait_secs`.
 _FIRST_LOOK_S = 0.1
 _SLOWER = 1.5
@@ -145,7 +147,8 @@ class SessionManager:
     def wait_for_session(self, master: str, config: Any = None, max_wait_secs: float = float("inf")) -> Session:
         """A session of a worker, once somebody else, the chief, has given the variables values.
 
-        DeadlineExceededError after `max_wait_secs`; what session.run raises.
+        A task that is away meanwhile is waited for, too. DeadlineExceededError after `max_wait_secs`, or, where the run
+        that looks waits for a task that never was there, when that run ends; else what session.run raises.
         """
         until = clock.now() + (float("inf") if max_wait_secs is None else max_wait_secs)
         missing: str | None = None
@@ -156,15 +159,22 @@ class SessionManager:
             )
 
         sess = Session(master, graph=self._graph, config=config)
-        with closed_on_error(sess):
+        try:
             for _ in looks(self._recovery_wait_secs, until, late):
-                for step in (self._localized, self._ready):
-                    done, missing = step(sess)
-                    if not done:
-                        break
-                else:
-                    return sess
+                try:
+                    done, missing = self._localized(sess)
+                    if done:
+                        done, missing = self._ready(sess)
+                    if done:
+                        return sess
+                except PREEMPTED as error:
+                    missing = str(error)
+                    close_quietly(sess)
+                    sess = Session(master, graph=self._graph, config=config)
                 _log.info("Waiting for model to be ready: %s", missing)
+        except BaseException:
+            close_quietly(sess)
+            raise
         raise AssertionError("looks() comes back or raises")
 
     def _restored(
@@ -188,14 +198,14 @@ class SessionManager:
                 saver.restore(sess, path)
                 return sess, True
             found = state.get_checkpoint_state(folder)
-            if wait_for_checkpoint:
-                until = clock.now() + max_wait_secs
-                error = errors.DeadlineExceededError(None, None, f"There is no checkpoint in {folder} yet.")
-                for _ in looks(self._recovery_wait_secs, until, lambda: error):
-                    found = state.get_checkpoint_state(folder)
-                    if found is not None:
-                        break
-                    _log.info("Waiting for checkpoint to be available.")
+            if found is None and wait_for_checkpoint:
+                over = errors.DeadlineExceededError(None, None, f"There is no checkpoint in {folder} yet.")
+                with contextlib.suppress(errors.DeadlineExceededError):
+                    for _ in looks(self._recovery_wait_secs, clock.now() + max_wait_secs, lambda: over):
+                        found = state.get_checkpoint_state(folder)
+                        if found is not None:
+                            break
+                        _log.info("Waiting for checkpoint to be available.")
             if found is None:
                 return sess, False
             saver.restore(sess, found.model_checkpoint_path)
@@ -225,6 +235,11 @@ def closed_on_error(sess: Session) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with contextlib.suppress(errors.OpError):
-            sess.close()
+        close_quietly(sess)
         raise
+
+
+def close_quietly(sess: Session) -> None:
+    """Close a session whose errors, if it meets any, were told already."""
+    with contextlib.suppress(errors.OpError):
+        sess.close()

@@ -20,7 +20,6 @@ from dtfzmq.summary.writer import FileWriter
 from dtfzmq.train.checkpoints.saver import Saver
 from dtfzmq.train.coordinator import Coordinator, LooperThread
 from dtfzmq.train.session_manager import SessionManager
-from dtfzmq.train.step import get_global_step
 from dtfzmq.train.step import global_step as value_of
 from dtfzmq.variables.listing import (
     global_variables,
@@ -94,7 +93,7 @@ class Supervisor:
             )
             self._saver = collected(saver, GraphKeys.SAVERS, lambda: Saver() if global_variables() else None)
             self._summary_op = collected(summary_op, GraphKeys.SUMMARY_OP, merge_all)
-            self._global_step = get_global_step() if global_step is self.USE_DEFAULT else global_step
+            self._global_step = collected(global_step, GraphKeys.GLOBAL_STEP, _default_global_step)
         self._summary_writer: FileWriter | None = None
         if is_chief:
             if summary_writer is not self.USE_DEFAULT:
@@ -369,6 +368,18 @@ class Supervisor:
     WaitForStop = wait_for_stop
     Loop = loop
     SummaryComputed = summary_computed
+
+
+def _default_global_step() -> Any:
+    """What is called global_step, if it is an integer; else none is."""
+    try:
+        found = get_default_graph().get_tensor_by_name("global_step:0")
+    except KeyError:
+        return None
+    if found.dtype.base_dtype.is_integer:
+        return found
+    _log.warning("Found 'global_step' is not an int type: %s", found.dtype)
+    return None
 
 
 class _Counter(LooperThread):

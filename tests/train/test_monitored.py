@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ class Noting(tf.train.SessionRunHook):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         assert session.graph.finalized and isinstance(coord, tf.train.Coordinator)
+        self.coord = coord
         self.calls.append("created")
 
     def before_run(self, run_context: Any) -> Any:
@@ -147,7 +149,7 @@ def test_summaries_and_steps_a_second_are_written() -> None:
     step = counting()
     tf.summary.scalar("twice", tf.cast(step, tf.float32) * 2.0)
     with tf.train.MonitoredTrainingSession(
-        checkpoint_dir="ckpt", save_summaries_steps=2, log_step_count_steps=2, hooks=[tf.train.StopAtStepHook(6)]
+        checkpoint_dir="ckpt", save_summaries_steps=3, log_step_count_steps=2, hooks=[tf.train.StopAtStepHook(8)]
     ) as sess:
         while not sess.should_stop():
             sess.run(step)
@@ -155,8 +157,8 @@ def test_summaries_and_steps_a_second_are_written() -> None:
     (path,) = [os.path.join("ckpt", name) for name in os.listdir("ckpt") if "tfevents" in name]
     events = list(tf.train.summary_iterator(path))
     values = [(e.step, v.tag, v.simple_value) for e in events for v in e.summary.value]
-    assert [(s, value) for s, tag, value in values if tag == "twice"] == [(1, 2.0), (3, 6.0), (5, 10.0)]
-    assert [s for s, tag, value in values if tag == "global_step/sec" and value > 0] == [3, 5]
+    assert [(s, value) for s, tag, value in values if tag == "twice"] == [(1, 2.0), (4, 8.0), (7, 14.0)]
+    assert [s for s, tag, value in values if tag == "global_step/sec" and value > 0] == [3, 5, 7]
     told = [(e.step, e.session_log.status) for e in events if e.HasField("session_log")]
     assert (1, tf.SessionLog.START) in told and (0, tf.SessionLog.CHECKPOINT) in told
 
@@ -323,3 +325,80 @@ def test_a_lost_session_is_made_anew_and_the_run_done_again(caplog: pytest.LogCa
         assert single.raw_session() is None
     finally:
         server.stop()
+
+
+def test_a_thread_that_met_a_lost_task_does_not_end_the_loop() -> None:
+    step, hook = counting(), Noting()
+    lost = tf.errors.UnavailableError(None, None, "a ps is gone")
+    with tf.train.MonitoredSession(hooks=[hook]) as sess:
+        assert sess.run(step) == 1
+        hook.coord.request_stop(lost)
+        assert not sess.should_stop()
+        assert sess.run(step) == 1 and hook.calls.count("created") == 2
+    with pytest.raises(ValueError, match="a thread's own"):
+        with tf.train.MonitoredSession(hooks=[hook]) as sess:
+            hook.coord.request_stop(ValueError("a thread's own"))
+            assert sess.should_stop()
+    with pytest.raises(tf.errors.UnavailableError, match="a ps is gone"):
+        with tf.train.SingularMonitoredSession(hooks=[hook]) as single:
+            hook.coord.request_stop(lost)
+            single.should_stop()
+
+
+def test_a_task_that_is_away_is_waited_for_like_the_chief() -> None:
+    server = tf.train.Server.create_local_server()
+    try:
+        step, found = counting(), list[Any]()
+        initialize = tf.global_variables_initializer()
+        manager = tf.train.SessionManager(
+            ready_op=tf.report_uninitialized_variables(), graph=tf.get_default_graph(), recovery_wait_secs=0.1
+        )
+        looked = threading.Event()
+        ready = manager._ready
+
+        def look(sess: Any) -> Any:
+            done = ready(sess)
+            looked.set()
+            return done
+
+        manager._ready = look  # type: ignore[method-assign]  # to know when
+        worker = threading.Thread(target=lambda: found.append(manager.wait_for_session(server.target)))
+        worker.start()
+        assert looked.wait(10)
+        tf.Session.reset(server.target)
+        looked.clear()
+        assert looked.wait(10), "in a session made anew"
+        with tf.Session(server.target) as chief:
+            chief.run(initialize)
+            worker.join(10)
+            (sess,) = found
+            assert sess.run(step) == 1
+            sess.close()
+    finally:
+        server.stop()
+
+
+def test_a_checkpoint_that_does_not_come() -> None:
+    step = counting()
+    manager = tf.train.SessionManager(ready_op=tf.report_uninitialized_variables(), recovery_wait_secs=0.1)
+    saver = tf.train.Saver()
+    waiting: dict[str, Any] = {"saver": saver, "checkpoint_dir": "none", "wait_for_checkpoint": True}
+    waiting["max_wait_secs"] = 0.2
+    with manager.prepare_session("", init_op=tf.global_variables_initializer(), **waiting) as sess:
+        assert sess.run(step) == 1
+        saver.save(sess, "some/x")
+    recovered, loaded = manager.recover_session("", **waiting)
+    recovered.close()
+    assert not loaded
+    recovered, loaded = manager.recover_session("", saver=saver, checkpoint_dir="some")
+    assert loaded and recovered.run(step) == 2
+    recovered.close()
+
+
+def test_the_session_underneath_is_found_level_by_level() -> None:
+    counting()
+    with tf.train.MonitoredTrainingSession() as sess:
+        found: Any = sess
+        while type(found).__name__ != "Session":
+            found = found._sess
+        assert found is sess._tf_sess()

@@ -140,3 +140,21 @@ def test_replicas() -> None:
         tf.get_variable("v", initializer=1.0)
         with pytest.raises(ValueError, match="all Variables must have their device set: .*v"):
             tf.train.Supervisor(is_chief=False)
+
+
+def test_which_global_step_is_taken() -> None:
+    for make, found in [
+        (lambda: tf.get_variable("global_step", [], initializer=tf.zeros_initializer(), trainable=False), False),
+        (lambda: tf.Variable(0, name="global_step"), True),
+        (lambda: tf.Variable(0, name="other"), False),
+        (lambda: tf.train.create_global_step(), True),
+    ]:
+        with tf.Graph().as_default():
+            variable = make()
+            sv = tf.train.Supervisor()
+            assert (sv.global_step is not None) == found
+            if found:
+                assert sv.global_step.op is variable.op
+                assert len(tf.get_collection(tf.GraphKeys.GLOBAL_STEP)) == 1
+            with sv.managed_session() as sess:
+                assert sess.run(variable) == 0

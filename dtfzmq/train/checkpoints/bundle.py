@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import secrets
@@ -118,7 +119,8 @@ class Writer:
 
     def abandon(self) -> None:
         """Leave nothing, if it was not finished."""
-        self._file.close()
+        with contextlib.suppress(OSError):  # of a full disk, which has been told
+            self._file.close()
         _unlink(self._temporary)
 
 
@@ -159,24 +161,25 @@ def _sync(file: Any) -> None:
 
 
 def _unlink(path: str) -> None:
-    try:
+    with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
-    except FileNotFoundError:
-        pass
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
 class Reader:
-    """The tensors of a bundle, read when they are asked for.
+    """The tensors of a bundle, read when they are asked for; those of one that takes its place meanwhile, if one does.
 
     NotFoundError if there is no bundle at `prefix`, DataLossError if its files are not what was written.
     """
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
-        path = prefix + ".index"
+        self._load()
+
+    def _load(self) -> None:
+        prefix, path = self._prefix, self._prefix + ".index"
         try:
             with open(path, "rb") as file:
                 rows = table.from_bytes(file.read())
@@ -207,6 +210,16 @@ class Reader:
 
     def read(self, name: str, part: Part | None = None) -> Array:
         """A tensor, or a part of it. DataLossError if a checksum says that it is not what was written."""
+        try:
+            return self._read(name, part)
+        except FileNotFoundError:
+            self._load()
+        try:
+            return self._read(name, part)
+        except FileNotFoundError as error:
+            raise self._damaged(name, f"there is no file {error.filename}") from None
+
+    def _read(self, name: str, part: Part | None) -> Array:
         entry = self.entry(name)
         wanted = part or Part((0,) * len(entry.shape), entry.shape)
         if not entry.parts:
@@ -236,14 +249,11 @@ class Reader:
 
     def _stored(self, name: str, entry: Entry) -> Array:
         path = _data_file(self._prefix, entry.shard, self._shards)
-        try:
-            with open(path, "rb") as file:
-                if entry.offset + entry.size > os.fstat(file.fileno()).st_size:
-                    raise self._damaged(name, f"{path} ends before it does")
-                file.seek(entry.offset)
-                raw = np.fromfile(file, np.uint8, entry.size)
-        except FileNotFoundError:
-            raise self._damaged(name, f"there is no file {path}") from None
+        with open(path, "rb") as file:
+            if entry.offset + entry.size > os.fstat(file.fileno()).st_size:
+                raise self._damaged(name, f"{path} ends before it does")
+            file.seek(entry.offset)
+            raw = np.fromfile(file, np.uint8, entry.size)
         try:
             value, crc = self._decoded(raw, entry)
         except (IndexError, TypeError, ValueError, struct.error) as error:

@@ -16,8 +16,18 @@ import numpy as np
 
 from dtfzmq.base import clock, errors
 from dtfzmq.client.base_session import BaseSession
+from dtfzmq.graph.graph import Operation, Tensor
 from dtfzmq.graph.keys import GraphKeys
-from dtfzmq.graph.scopes import get_collection
+from dtfzmq.graph.scopes import (
+    colocate_with,
+    control_dependencies,
+    device,
+    get_collection,
+    init_scope,
+    name_scope,
+)
+from dtfzmq.ops.constants import placeholder
+from dtfzmq.ops.state import assign
 from dtfzmq.train.checkpoints import state
 from dtfzmq.train.checkpoints.bundle import Reader, Writer
 from dtfzmq.train.checkpoints.slices import Part
@@ -28,7 +38,7 @@ from dtfzmq.variables.variable import Variable
 _log = logging.getLogger("dtfzmq")
 
 # So many bytes of variables are on their way at once.
-_AT_ONCE = 1 << 28
+_AT_ONCE = 1 << 30
 
 
 class _Saved(NamedTuple):
@@ -38,6 +48,13 @@ class _Saved(NamedTuple):
     variable: Variable
     whole: tuple[int, ...] = ()
     part: Part | None = None
+
+
+class _Restored(NamedTuple):
+    """The ops that give a variable a value from outside."""
+
+    value: Tensor
+    assign: Operation
 
 
 class Saver:
@@ -85,7 +102,8 @@ class Saver:
         self._allow_empty = allow_empty
         self._pad_step_number = pad_step_number
         self._relative = save_relative_paths
-        self._saved: list[_Saved] | None = None
+        self._name = name
+        self._saved: dict[_Saved, _Restored] | None = None
         #: (path, when it was written) of those that are kept for now, the oldest first.
         self._last: list[tuple[str, float]] = []
         self._next_kept = clock.wall() + keep_checkpoint_every_n_hours * 3600
@@ -93,7 +111,7 @@ class Saver:
             self.build()
 
     def build(self) -> None:
-        """Take in the variables, if `defer_build` was set."""
+        """Take in the variables and add the ops that restore them, if `defer_build` was set."""
         if self._saved is not None:
             return
         var_list = self._var_list
@@ -102,7 +120,12 @@ class Saver:
         saved = list(_named(var_list))
         if not saved and not self._allow_empty:
             raise ValueError("No variables to save")
-        self._saved = saved
+        found = {}
+        if saved:
+            with saved[0].variable.graph.as_default(), init_scope(), control_dependencies(None), device(None):
+                with name_scope(self._name, "save"):
+                    found = {each: _restoring(each.variable) for each in saved}
+        self._saved = found
 
     # -- saving --------------------------------------------------------------------------------------------------------
 
@@ -128,6 +151,8 @@ class Saver:
         saved, prefix = self._ready(sess), os.fspath(save_path)
         if os.path.split(latest_filename or "")[0]:
             raise ValueError("'latest_filename' must not contain path components")
+        if os.path.basename(prefix) == (latest_filename or "checkpoint"):
+            raise ValueError(f"'latest_filename' collides with 'save_path': '{latest_filename or 'checkpoint'}'")
         if global_step is not None:
             if not isinstance(global_step, (int, np.integer)):
                 global_step = current_step(sess, global_step)
@@ -137,7 +162,7 @@ class Saver:
             raise ValueError(f"{prefix} is a folder: give the name of a checkpoint in it, as {prefix}model.")
         try:
             writer = Writer(prefix)
-        except (FileExistsError, NotADirectoryError, PermissionError) as error:
+        except (FileExistsError, FileNotFoundError, NotADirectoryError, PermissionError) as error:
             raise ValueError(f"Parent directory of {prefix} doesn't exist, can't save: {error}.") from None
         try:
             for several in _batches(saved):
@@ -170,7 +195,10 @@ class Saver:
             folder, latest, paths, latest_filename, [when for _, when in self._last], self._next_kept
         )
         for path in old:
-            state.remove_checkpoint(path, meta_graph_suffix=meta_graph_suffix)
+            try:
+                state.remove_checkpoint(path, meta_graph_suffix=meta_graph_suffix)
+            except OSError as error:
+                _log.warning("Ignoring: %s", error)  # the one that was written is whole
 
     # -- restoring -----------------------------------------------------------------------------------------------------
 
@@ -199,8 +227,8 @@ class Saver:
                 value = reader.read(each.name, each.part)
                 if self._reshape:
                     value = value.reshape(each.variable.get_shape().as_list())
-                feeds[each.variable.initializer.inputs[1]] = value
-            sess.run([each.variable.initializer for each in several], feeds)
+                feeds[saved[each].value] = value
+            sess.run([saved[each].assign for each in several], feeds)
 
     def _check(self, each: _Saved, reader: Reader) -> None:
         entry, variable = reader.entry(each.name), each.variable
@@ -219,7 +247,7 @@ class Saver:
             f"graph from the checkpoint: {each.name} is {trouble}.",
         )
 
-    def _ready(self, sess: Any) -> list[_Saved]:
+    def _ready(self, sess: Any) -> dict[_Saved, _Restored]:
         if not isinstance(sess, BaseSession):
             raise TypeError(f"'sess' must be a Session; {sess}")
         if self._saved is None:
@@ -254,6 +282,15 @@ def _numeric(value: Any) -> bool:
     return not isinstance(value, bytes)
 
 
+def _restoring(variable: Variable) -> _Restored:
+    # Not the variable's own initializer: the tensor that it assigns may be that of other variables too.
+    shape = variable.get_shape()
+    with colocate_with(variable.op):
+        value = placeholder(variable.dtype.base_dtype, shape, name="value")
+        known = shape.is_fully_defined()
+        return _Restored(value, assign(variable._ref(), value, validate_shape=known, name="Assign").op)
+
+
 def _named(var_list: Any) -> Iterator[_Saved]:
     """What is saved of what a program gave, by name."""
     if isinstance(var_list, Mapping):
@@ -264,6 +301,7 @@ def _named(var_list: Any) -> Iterator[_Saved]:
         raise TypeError(f"Variables to save should be passed in a dict or a list: {var_list}")
     whole: set[str] = set()
     partly: set[str] = set()
+    seen: set[Variable] = set()
     for name, each in pairs:
         several = list(each) if isinstance(each, (PartitionedVariable, list, tuple)) else [each]
         for variable in several:
@@ -278,11 +316,14 @@ def _named(var_list: Any) -> Iterator[_Saved]:
             taken = one.name in whole or info is None and one.name in partly
             if taken:
                 raise ValueError(f"At least two variables have the same name: {one.name}")
+            if variable in seen:
+                raise ValueError(f"The same saveable will be restored with two names: {one.name}")
+            seen.add(variable)
             (whole if info is None else partly).add(one.name)
             yield one
 
 
-def _batches(saved: list[_Saved]) -> Iterator[list[_Saved]]:
+def _batches(saved: Iterable[_Saved]) -> Iterator[list[_Saved]]:
     """`saved`, in order, so many at once as have no more bytes than are to be on their way; one at least."""
     batch: list[_Saved] = []
     size = 0

@@ -17,7 +17,7 @@ from dtfzmq.train.checkpoints.bundle import data_files
 
 _log = logging.getLogger("dtfzmq")
 
-_LINE = re.compile(r'\s*(\w+)\s*:\s*(?:"((?:[^"\\]|\\.)*)"|([-+.\w]+))\s*')
+_LINE = re.compile(r"""\s*(\w+)\s*:\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([-+.\w]+))\s*(?:#.*)?""")
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|.)", re.DOTALL)
 _PLAIN = {"n": b"\n", "r": b"\r", "t": b"\t"}
 
@@ -45,12 +45,13 @@ class CheckpointState:
         """ValueError for what is no such file."""
         state = cls()
         for line in text.splitlines():
-            if not line.strip():
+            if not line.strip() or line.lstrip().startswith("#"):
                 continue
             match = _LINE.fullmatch(line)
             if match is None:
                 raise ValueError(f"the line {line!r:.80} is none of such a file")
-            name, quoted, number = match.groups()
+            name, double, single, number = match.groups()
+            quoted = single if double is None else double
             if name == "model_checkpoint_path" and quoted is not None:
                 state.model_checkpoint_path = _unquoted(quoted)
             elif name == "all_model_checkpoint_paths" and quoted is not None:
@@ -84,20 +85,20 @@ def _file(folder: str, latest_filename: str | None) -> str:
 def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None) -> CheckpointState | None:
     """What the file `checkpoint` of a folder says; None if there is none, or none that can be read.
 
-    Relative paths in it are made relative to the working folder.
+    Relative paths in it are made relative to the working folder. ValueError if it names no checkpoint.
     """
     folder = os.fspath(checkpoint_dir)
     path = _file(folder, latest_filename)
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             state = CheckpointState.from_text(file.read())
-        if not state.model_checkpoint_path:
-            raise ValueError("it names no checkpoint")
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         _log.warning("%s: checkpoint ignored, since it cannot be read: %s", path, error)
         return None
+    if not state.model_checkpoint_path:
+        raise ValueError(f"Invalid checkpoint state loaded from {folder}: {path} names no checkpoint.")
     state.model_checkpoint_path = os.path.join(folder, state.model_checkpoint_path)
     state.all_model_checkpoint_paths = [os.path.join(folder, each) for each in state.all_model_checkpoint_paths]
     return state
@@ -153,11 +154,15 @@ def write_state(save_dir: Any, state: CheckpointState, latest_filename: str | No
     if path == state.model_checkpoint_path:
         raise RuntimeError(f"Save path '{path}' conflicts with path used for checkpoint state. Please use another.")
     temporary = f"{path}.tmp{secrets.token_hex(8)}"
-    with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(state.to_text())
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(state.to_text())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
 
 
 def checkpoint_exists(checkpoint_prefix: Any) -> bool:

@@ -168,6 +168,9 @@ class SummarySaverHook(SessionRunHook):
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         """See SessionRunHook."""
         self._due = self._next is None or self._timer.should_trigger_for_step(self._next)
+        if self._due and self._next is not None:  # which may be a step ahead
+            step = int(run_context.session.run(self._step)) + 1
+            self._due = self._timer.should_trigger_for_step(step)
         wanted = {"global_step": self._step}
         summary = self._summary() if self._due else None
         if summary is not None:

@@ -90,6 +90,14 @@ def test_a_bundle_takes_the_place_of_another(tmp_path: Path) -> None:
         assert len(list(tmp_path.iterdir())) <= 3
 
 
+def test_a_reader_goes_on_with_the_bundle_that_took_the_place_of_its_own(tmp_path: Path) -> None:
+    prefix = str(tmp_path / "x")
+    write(prefix, {"v": np.full(1000, 1)})
+    reader = Reader(prefix)
+    write(prefix, {"v": np.full(1000, 2)})
+    assert reader.read("v")[0] == 2
+
+
 class Killed(BaseException):
     """What a process that was killed does not catch."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import shutil
 import textwrap
 from collections.abc import Callable
@@ -63,6 +64,41 @@ def test_save_and_restore() -> None:
     assert text.startswith('model_checkpoint_path: "model-7"\nall_model_checkpoint_paths: "model"\n')
 
 
+def test_variables_that_begin_with_one_tensor_get_values_of_their_own() -> None:
+    with tf.Graph().as_default(), tf.Session() as sess:
+        zeros = tf.zeros([2])
+        a, b = tf.Variable(zeros), tf.get_variable("b", initializer=zeros)
+        c = tf.Variable(a.initial_value)
+        loose = tf.Variable(tf.ones([2]), validate_shape=False)
+        sess.run(tf.global_variables_initializer())
+        for i, variable in enumerate((a, b, c)):
+            variable.load([i, i], sess)
+        sess.run(tf.assign(loose, [1.0, 2.0, 3.0], validate_shape=False))
+        saver = tf.train.Saver()
+        saver.save(sess, "x")
+        sess.run(tf.global_variables_initializer())
+        saver.restore(sess, "x")
+        assert [value.tolist() for value in sess.run([a, b, c, loose])] == [[0, 0], [1, 1], [2, 2], [1, 2, 3]]
+
+
+def test_a_full_disk_leaves_nothing_and_says_so_once() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with tf.Graph().as_default(), tf.Session() as sess:
+        v = tf.Variable(np.zeros(20_000))
+        sess.run(v.initializer)
+        saver = tf.train.Saver()
+        saver.save(sess, "d/old")
+        before = sorted(os.listdir("d"))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+        try:
+            with pytest.raises(OSError, match="File too large") as caught:
+                saver.save(sess, "d/new")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert caught.value.__context__ is None
+        assert sorted(os.listdir("d")) == before and tf.train.latest_checkpoint("d") == "d/old"
+
+
 def test_a_checkpoint_of_tensorflow() -> None:
     def make() -> list[Any]:
         blank = {n: np.full_like(v, b"" if v.dtype == object else 0) for n, v in VALUES.items() if n != "p/w"}
@@ -96,6 +132,7 @@ def test_names_lists_and_partitions() -> None:
         for var_list, error, text in [
             ([], ValueError, "No variables to save"),
             ([v, v], ValueError, "two variables have the same name: v"),
+            ({"a": v, "b": v}, ValueError, "restored with two names: b"),
             ({"a": v, "b": v + 1}, TypeError, "Variable to save is not a Variable"),
             (3, TypeError, "should be passed in a dict or a list"),
         ]:
@@ -169,6 +206,11 @@ def test_what_a_folder_holds(caplog: pytest.LogCaptureFixture) -> None:
         saver.save(sess, "a/y", write_state=False)
         with pytest.raises(ValueError, match="must not contain path components"):
             saver.save(sess, "a/z", latest_filename="b/c")
+        for arguments in (["a/checkpoint"], ["a/best", None, "best"]):
+            with pytest.raises(ValueError, match="'latest_filename' collides with 'save_path'"):
+                saver.save(sess, *arguments)
+        with pytest.raises(ValueError, match="Parent directory of /proc/none/x doesn't exist"):
+            saver.save(sess, "/proc/none/x")
         with pytest.raises(ValueError, match="a/ is a folder"):
             saver.save(sess, "a/")
         with pytest.raises(ValueError, match="Parent directory of a/y.index/z doesn't exist"):
@@ -188,8 +230,15 @@ def test_what_a_folder_holds(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
         assert tf.train.latest_checkpoint("moved folder") is None
     assert "Couldn't match files for checkpoint moved folder/x-1" in caplog.text
-    Path("moved folder/checkpoint").write_text("what is this\n")
+    state = Path("moved folder/checkpoint")
+    state.write_text("what is this\n")
     assert tf.train.latest_checkpoint("moved folder") is None
+    state.write_text("# by hand\nmodel_checkpoint_path: 'x-2'  # the best\n")
+    assert tf.train.latest_checkpoint("moved folder") == "moved folder/x-2"
+    state.write_text("")
+    with pytest.raises(ValueError, match="Invalid checkpoint state loaded from moved folder"):
+        tf.train.latest_checkpoint("moved folder")
+    state.unlink()
     with pytest.raises(ValueError, match="Couldn't find 'checkpoint' file"):
         tf.train.load_checkpoint("moved folder")
 
