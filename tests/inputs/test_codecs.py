@@ -89,6 +89,23 @@ def test_entries_that_map_nothing(entry: bytes) -> None:
         tf.train.Features.FromString(b"\x0a" + bytes([len(entry)]) + entry)
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x1a\x03\x0a\x01\x80",  # a number that does not end
+        b"\x1a\x04\x0a\x02\x01\x80",  # and one behind another
+        b"\x1a\x0e\x0a\x0c\x01" + b"\x80" * 10 + b"\x01",  # one of more than ten bytes
+        b"\x12\x05\x0a\x03abc",  # three bytes that are no float
+        b"\x12\x02\x08\x01",  # a whole number for a float
+        b"\x1a\x06\x0d\x01\x01\x01\x01\x01",  # a fixed one for a whole number
+        b"\x08\x01",  # a number for a list
+    ],
+)
+def test_features_that_are_none(data: bytes) -> None:
+    with pytest.raises((ValueError, IndexError)):
+        examples.values_of(data)
+
+
 @given(FEATURES, st.data())
 @settings(deadline=None)
 def test_damaged_examples(features: dict[str, Any], draw: Any) -> None:

@@ -134,6 +134,31 @@ def test_a_name_that_came_too_late_is_the_next_reads(tmp_path: Path) -> None:
     assert read(reader, queue, Step()).value == (f"{path}:1".encode(), b"1")
 
 
+def test_a_name_that_came_too_late_and_is_no_file_is_told_to_the_next_read(tmp_path: Path) -> None:
+    reader, queue, step = TextLineReader("r", 0), names(), Step()
+    gone = read(reader, queue, step)
+    put(queue, str(tmp_path / "missing"))
+    step.cancel()
+    step.go()
+    assert isinstance(gone.error, errors.CancelledError)
+    assert isinstance(read(reader, queue, Step()).error, errors.NotFoundError)
+    put(queue, str(tmp_path / "missing"))
+    assert queue.size() == 1  # the name was taken once
+
+
+def test_a_read_that_was_let_go_of_before_it_heard_of_it() -> None:
+    class Quick(Step):
+        def on_cancel(self, fn: Callable[[], None], on_hold: Callable[[], None] | None = None) -> int:
+            self.held = False
+            return super().on_cancel(fn, on_hold)
+
+    reader, queue, step = IdentityReader("r"), names("a"), Quick()
+    step.held = True
+    done = read(reader, queue, step)
+    step.go()
+    assert done.value == (b"a", b"a") and not step.watchers
+
+
 def test_a_held_read_lets_others_go_first() -> None:
     reader, queue, held, other = IdentityReader("r"), names("a", "b"), Step(), Step()
     held.held = True
