@@ -8,7 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from tests.inputs.cases import ANSWERS, MESSAGES, PARSED, READ, Case, answer, dims, drained, session_of
+from tests.inputs.cases import ANSWERS, READ, Case, answer, dims, drained, session_of
+from tests.inputs.parsing import MESSAGES, PARSED
 
 
 def produced(make: Callable[[Any], Any], most: int = 12) -> Case:
