@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from dtfzmq.base import clock
+from dtfzmq.base import clock, signals
 from dtfzmq.cli import guard
 
 # What a child gets to end by itself after a signal before it is killed; Ctrl-C has to be over within a second.
@@ -95,15 +95,17 @@ class Children:
 
     def start(self, label: str, argv: Sequence[str], environment: Mapping[str, str], piped: bool = True) -> Child:
         """Start a child, see Child. Raises OSError, which names the program, if it cannot be run."""
-        try:
-            child = Child(label, argv, environment, piped)
-        except OSError as error:
-            text = f"{label} cannot run '{argv[0]}': {error.strerror}. Give a program, by its path or as PATH has it."
-            raise type(error)(text) from None
-        self.all.append(child)
-        self._guard.tell("+", child)
-        if piped:
-            self._selector.register(child.pipe, selectors.EVENT_READ, child)
+        with signals.deferred():  # one that runs, and is not known here, would be ended by nobody
+            try:
+                child = Child(label, argv, environment, piped)
+            except OSError as error:
+                why = f"{label} cannot run '{argv[0]}': {error.strerror}"
+                text = f"{why}. Give a program, by its path or as PATH has it."
+                raise type(error)(text) from None
+            self.all.append(child)
+            self._guard.tell("+", child)
+            if piped:
+                self._selector.register(child.pipe, selectors.EVENT_READ, child)
         return child
 
     def turn(self) -> None:

@@ -69,8 +69,10 @@ def run(arguments: argparse.Namespace) -> int:
     launch = Launch(arguments, command, held)
     # One that is ignored, as nohup has it, stays so.
     ends = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
-    previous = {number: signal.signal(number, _terminated) for number in ends}
+    previous = {number: signal.getsignal(number) for number in ends}
     try:
+        for number in ends:
+            signal.signal(number, _terminated)
         return launch.go()
     except _Terminated as ended:
         launch.children.end(launch.children.all, signal.SIGTERM)

@@ -13,9 +13,11 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dtfzmq.cli import children
 from tests.kit.cluster import ROOT
 from tests.kit.waiting import wait_for
 
@@ -137,6 +139,33 @@ def test_an_interrupt_ends_every_task_within_a_second(launch: Launcher, number: 
     assert time.monotonic() - begin < 1.5  # the command keeps within 1 s; the machine may be busy
     for pid in " ".join(file.read_text() for file in files).split():
         assert not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text()
+
+
+class Struck(Exception):
+    """What the handler of a signal raises."""
+
+
+def strike(number: int, frame: Any) -> None:
+    raise Struck
+
+
+def test_a_signal_amid_the_start_of_a_task_leaves_none_that_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(children.Child):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            signal.raise_signal(signal.SIGUSR1)
+
+    monkeypatch.setattr(children, "Child", Slow)
+    before = signal.signal(signal.SIGUSR1, strike)
+    known = children.Children(lambda label, line: None)
+    try:
+        with pytest.raises(Struck):
+            known.start("worker/0", [sys.executable, "-c", "import time; time.sleep(60)"], os.environ)
+        (child,) = known.all
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        known.close()
+    assert child.code == 128 + signal.SIGKILL
 
 
 @pytest.mark.slow
