@@ -19,6 +19,7 @@ from dtfzmq.client import stack
 from dtfzmq.client.config import ConfigProto, RunOptions
 from dtfzmq.client.connect import connect
 from dtfzmq.client.connection import Answer, Connection
+from dtfzmq.client.devices import DeviceAttributes
 from dtfzmq.client.feeds import FeedSlot, fed_tensors, flatten
 from dtfzmq.client.fetches import Fetches
 from dtfzmq.client.metadata import RunMetadata
@@ -43,19 +44,6 @@ _ENDED = (errors.AbortedError, errors.CancelledError, errors.UnavailableError)
 def _patience(limit: float) -> float | None:
     """How long a master is waited for that was told a limit in seconds; 0 and None are no limit."""
     return limit + ACCOUNT_WITHIN_S if limit else None
-
-
-class DeviceAttributes:
-    """A device of a session: name, type, memory limit in bytes (0: unknown), incarnation."""
-
-    def __init__(self, name: str, device_type: str, memory_limit_bytes: int, incarnation: int) -> None:
-        self.name = name
-        self.device_type = device_type
-        self.memory_limit_bytes = memory_limit_bytes
-        self.incarnation = incarnation
-
-    def __repr__(self) -> str:
-        return f"_DeviceAttributes({self.name}, {self.device_type}, {self.memory_limit_bytes}, {self.incarnation})"
 
 
 class BaseSession:
@@ -238,8 +226,17 @@ class BaseSession:
     def _ask(self, message: Any, timeout: float | None, late: Callable[[Any], None] | None = None) -> Any:
         """Send a request and wait for its reply. Raises what the master says, DeadlineExceeded after `timeout` s.
 
-        `late` gets, on the baton, a reply that comes when nobody waits for it any more.
+        `late` gets, on the baton, a reply that comes when nobody waits for it any more. CancelledError if the session
+        is closed meanwhile.
         """
+        try:
+            return self._answered(message, timeout, late)
+        except _ENDED:
+            if self._closed:
+                raise errors.CancelledError(None, None, _CLOSED) from None
+            raise
+
+    def _answered(self, message: Any, timeout: float | None, late: Callable[[Any], None] | None) -> Any:
         answer = Answer()
         asked = False
         try:
@@ -263,6 +260,7 @@ class BaseSession:
 
     def _send_graph(self, timeout: float) -> None:
         """Bring the master's graph up to this session's; makes the session there the first time."""
+        self._loop.check_process()  # a fork may have come while a thread of the parent held the lock
         with self._graph_lock:
             graph = self._graph
             version = graph.version
@@ -278,6 +276,7 @@ class BaseSession:
                 self._handle, self._version = created.handle, created.version
                 if self._closed:
                     # `close` came meanwhile and knew no handle: the session that it could not end ends here
+                    self._handle = ""
                     with self._loop.held():
                         self._unwanted(created)
                     raise errors.CancelledError(None, None, _CLOSED)

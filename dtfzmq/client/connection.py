@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -95,6 +96,10 @@ class LocalConnection:
         answer.late = late
 
 
+class Left(Exception):
+    """There is no link, and will be none: its endpoint is closed. The text says so to people."""
+
+
 class LinkConnection:
     """A master of another process, at the far end of a link; a link that was lost is replaced by the next request."""
 
@@ -107,8 +112,12 @@ class LinkConnection:
         self._was_up = False
 
     def ask(self, message: Any, answer: Answer) -> None:
-        """See Connection."""
-        link = self._link()
+        """See Connection. Where there is no link the answer says so: daemon threads wait for one at the end."""
+        try:
+            link = self._link()
+        except Left as left:
+            answer.fail(errors.UnavailableError(None, None, str(left)))
+            return
         done = functools.partial(self._made, link, message, answer) if type(message) is CreateSession else answer
         # A client that was stopped for a while, say, was given up: its master has not seen what it asks first then.
         again = functools.partial(self.ask, message, answer) if answer.call is None else None
@@ -145,7 +154,8 @@ class LinkConnection:
 
     def tell(self, message: Any) -> None:
         """See Connection."""
-        self._link().call(message, _ignore)
+        with contextlib.suppress(Left):
+            self._link().call(message, _ignore)
 
     def abandon(self, answer: Answer, farewell: Any) -> None:
         """See Connection. The end of the call is what the master hears; no byte of the feeds is lent any more."""
@@ -154,7 +164,10 @@ class LinkConnection:
 
     def trouble(self) -> str:
         """See Connection."""
-        link = self._link()
+        try:
+            link = self._link()
+        except Left as left:
+            return str(left)
         return "" if link.state == UP else link.reason()
 
     def drop(self, answer: Answer, late: Callable[[Any], None] | None) -> None:

@@ -9,9 +9,9 @@ import socket
 import threading
 from typing import Any
 
-from dtfzmq.base import errors, signals, threads
+from dtfzmq.base import signals, threads
 from dtfzmq.base.loop import Loop
-from dtfzmq.client.connection import LinkConnection
+from dtfzmq.client.connection import Left, LinkConnection
 from dtfzmq.cluster import resolvers
 from dtfzmq.wire.endpoint import Endpoint, Quiet
 from dtfzmq.wire.hello import Who
@@ -101,7 +101,7 @@ def connect(address: str) -> LinkConnection:
 
     def link() -> Any:
         if client.endpoint.closed:
-            raise errors.UnavailableError(None, None, f"The server at {address} is out of reach: this process ends.")
+            raise Left(f"The server at {address} is out of reach: this process ends, or its last session was closed.")
         return client.endpoint.link("", [address])
 
     return LinkConnection(client.loop, link, close)

@@ -169,6 +169,18 @@ def test_what_a_process_ends_itself_when_it_ends_is_ended(script: Script, how: s
         "import atexit; atexit.register(session.close)",
         "import threading; threading.Thread(target=session.run, args=(dequeue,), daemon=True).start()",
         """
+import threading
+count = [0] * 4
+def loop(i):
+    while True:
+        session.run(tf.get_default_graph().get_operations()[-1].outputs[0])
+        count[i] += 1
+for i in range(4):
+    threading.Thread(target=loop, args=(i,), daemon=True).start()
+while min(count) < 20:
+    pass
+""",
+        """
 import os
 child = os.fork()
 if not child:
@@ -177,7 +189,7 @@ os.waitpid(child, 0)
 session.run(tf.constant(1))
 """,
     ],
-    ids=["", "by sys.exit", "and closes it", "amid a run", "after its child"],
+    ids=["", "by sys.exit", "and closes it", "amid a run", "amid many", "after its child"],
 )
 def test_a_client_that_ends_leaves_no_session(cluster: Cluster, tmp_path: Path, more: str) -> None:
     cluster.start("ps")
