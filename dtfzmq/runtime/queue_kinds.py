@@ -69,7 +69,7 @@ class PaddingFIFOQueue(FIFOQueue):
             if out.dtype == object:
                 out.fill(b"")
             for index, part in enumerate(parts):
-                out[index][tuple(slice(0, size) for size in np.shape(part))] = part
+                out[(index, *(slice(0, size) for size in np.shape(part)), ...)] = part
             stacked.append(out)
         return tuple(stacked)
 

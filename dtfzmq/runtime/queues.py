@@ -310,9 +310,18 @@ class FIFOQueue:
         try:
             element = self._stack(attempt.elements) if attempt.many else attempt.elements[0]
         except Exception as exc:
+            self._undo(attempt)
             attempt.done.fail(errors.wrap(exc, self.kind))
             return
         self._give(attempt.done, element)
+
+    def _undo(self, attempt: _Attempt) -> None:
+        """Give back what was taken for an attempt that has ended."""
+        calls: list[Callable[[], None]] = []
+        with self._lock:
+            self._put_back(attempt.elements)
+            self._pump(calls)
+        _call(calls)
 
     def _give(self, done: Done, element: Element) -> None:
         done(element[0] if len(self.dtypes) == 1 else element)

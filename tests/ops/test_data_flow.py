@@ -363,3 +363,21 @@ def test_barriers_of_sixteen_sessions() -> None:
                 worker.join(30)
             assert sorted(passed) == list(range(count))
             assert session.run(sizes) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64, tf.float32, tf.bool, tf.string])
+def test_a_batch_that_pads_has_scalars_beside_it(dtype: Any) -> None:
+    number = tf.train.range_input_producer(4, num_epochs=1, shuffle=False).dequeue()
+    label = tf.as_string(number) if dtype == tf.string else tf.cast(number, dtype)
+    batch = tf.train.batch([tf.range(number), label], 2, dynamic_pad=True)
+    with tf.Session() as session:
+        session.run(tf.local_variables_initializer())
+        coordinator = tf.train.Coordinator()
+        runners = tf.train.start_queue_runners(session, coordinator)
+        got = [session.run(batch) for _ in range(2)]
+        coordinator.request_stop()
+        coordinator.join(runners)
+    assert [padded.tolist() for padded, _ in got] == [[[0], [0]], [[0, 1, 0], [0, 1, 2]]]
+    kept = np.concatenate([labels for _, labels in got])
+    expected = [b"0", b"1", b"2", b"3"] if dtype == tf.string else np.arange(4).astype(dtype.as_numpy_dtype).tolist()
+    assert kept.dtype == dtype.as_numpy_dtype and kept.tolist() == expected

@@ -249,6 +249,33 @@ def test_padding() -> None:
     assert take_many(queue, 2).values[0].tolist() == [[1, 0, 0], [1, 1, 1]]
 
 
+@pytest.mark.parametrize("dtype", [dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64, dtypes.bool_,
+                                   dtypes.uint8, dtypes.bfloat16, dtypes.complex64, dtypes.string])  # fmt: skip
+def test_padding_leaves_scalars_as_they_are(dtype: dtypes.DType) -> None:
+    queue = PaddingFIFOQueue("q", 10, [dtype, dtypes.int32], [TensorShape([]), TensorShape([None])])
+    given: list[Any] = [b"a", b"", b"b\0"] if dtype is dtypes.string else [1, 0, 1]
+    scalars = np.array(given, dtype.np_dtype)
+    queue.enqueue(Step(), (scalars[0, ...], np.ones(1, np.int32)), Done())
+    queue.enqueue_many(Step(), (scalars[1:], np.ones((2, 3), np.int32)), Done())
+    first, second = take_many(queue, 3).values[0]
+    assert first.dtype == dtype.np_dtype and first.tolist() == scalars.tolist()
+    assert second.tolist() == [[1, 0, 0], [1, 1, 1], [1, 1, 1]]
+
+
+def test_what_cannot_be_stacked_stays_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = PaddingFIFOQueue("q", 10, [dtypes.int32], [TensorShape([None])])
+    for size in (1, 3):
+        queue.enqueue(Step(), (np.ones(size, np.int32),), Done())
+
+    def full(elements: Any) -> Any:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(queue, "_stack", full)
+        assert len(take_many(queue, 2).errors) == 1 and queue.size() == 2
+    assert take_many(queue, 2).values[0].tolist() == [[1, 0, 0], [1, 1, 1]]
+
+
 def test_accumulator_waits_and_yields_the_mean() -> None:
     acc = ConditionalAccumulator("a", dtypes.float32, TensorShape([2]))
     done = Done()
