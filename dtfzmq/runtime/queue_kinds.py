@@ -69,7 +69,8 @@ class PaddingFIFOQueue(FIFOQueue):
             if out.dtype == object:
                 out.fill(b"")
             for index, part in enumerate(parts):
-                out[(index, *(slice(0, size) for size in np.shape(part)), ...)] = part
+                place: tuple[Any, ...] = (index, *map(slice, np.shape(part)), ...)
+                out[place] = part
             stacked.append(out)
         return tuple(stacked)
 
