@@ -6,6 +6,7 @@ be compressed.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import os
@@ -21,6 +22,17 @@ from dtfzmq.base.crc32c import crc32c, masked
 COMPRESSIONS = ("", "ZLIB", "GZIP")
 _HEAD = struct.Struct("<QI")
 _CRC = struct.Struct("<I")
+_KINDS: dict[int | None, type[errors.OpError]] = {
+    errno.ENOENT: errors.NotFoundError,
+    errno.EACCES: errors.PermissionDeniedError,
+    errno.EPERM: errors.PermissionDeniedError,
+    errno.EISDIR: errors.FailedPreconditionError,
+    errno.ENOTDIR: errors.FailedPreconditionError,
+    errno.ENAMETOOLONG: errors.InvalidArgumentError,
+    errno.EMFILE: errors.ResourceExhaustedError,
+    errno.ENFILE: errors.ResourceExhaustedError,
+    errno.ENOSPC: errors.ResourceExhaustedError,
+}
 # Data are read in pieces, so that a length that is damaged asks for no more memory than the file is large.
 _PIECE = 1 << 20
 
@@ -33,19 +45,19 @@ def framed(data: bytes) -> bytes:
 
 def failed(path: str, error: OSError) -> errors.OpError:
     """What the system says of a file, as TensorFlow does."""
-    kinds: tuple[tuple[type[OSError], type[errors.OpError]], ...] = (
-        (FileNotFoundError, errors.NotFoundError),
-        (PermissionError, errors.PermissionDeniedError),
-        (IsADirectoryError, errors.FailedPreconditionError),
-    )
-    kind = next((ours for theirs, ours in kinds if isinstance(error, theirs)), errors.UnknownError)
+    kind = _KINDS.get(error.errno, errors.UnknownError)
     return kind(None, None, f"{path}; {error.strerror or error}")
+
+
+def local(path: str) -> str:
+    """A path without the ``file://`` that it may start with."""
+    return path.removeprefix("file://")
 
 
 def opened(path: str) -> Any:
     """A file to be read. NotFoundError and its kin if it cannot be."""
     try:
-        return open(path, "rb")
+        return open(local(path), "rb")
     except OSError as error:
         raise failed(path, error) from None
 
@@ -104,10 +116,8 @@ class RecordFile:
 
     def _next(self) -> bytes | None:
         head = self._read(_HEAD.size)
-        if not head:
+        if len(head) < _HEAD.size:  # amid a head as well, as TensorFlow has it
             return None
-        if len(head) < _HEAD.size:
-            raise self._lost("truncated")
         length, crc = _HEAD.unpack(head)
         if masked(crc32c(head[:8])) != crc:
             raise self._lost("corrupted")
@@ -147,7 +157,8 @@ class RecordFile:
 def records(path: str, compression: str = "") -> Iterator[bytes]:
     """The data of a file's records.
 
-    NotFoundError if there is no such file; DataLossError for a record that is not what was written, or not all of it.
+    NotFoundError if there is no such file; DataLossError for a record that is not what was written, or not all of it. A
+    file that ends amid the head of a record, its length and the checksum of that, ends before it.
     """
     file = RecordFile(path, compression)
     try:
@@ -163,7 +174,7 @@ class RecordWriter:
     def __init__(self, path: str, compression: str = "", level: int | None = None) -> None:
         self._path = path
         try:
-            self._whole = open(path, "wb")  # noqa: SIM115  # closed by close()
+            self._whole = open(local(path), "wb")  # noqa: SIM115  # closed by close()
         except OSError as error:
             raise failed(path, error) from None
         self._pack: Any = None

@@ -9,14 +9,13 @@ import shutil
 from collections.abc import Iterator
 from typing import IO, Any
 
-from dtfzmq.base import errors
+from dtfzmq.base import errors, tfrecords
 
 _MODES = ("r", "w", "a", "r+", "w+", "a+")
 
 
 def _path(path: Any) -> str:
-    text = os.fsdecode(os.fspath(path))
-    return text[7:] if text.startswith("file://") else text
+    return tfrecords.local(tfrecords.path_of(path))
 
 
 @contextlib.contextmanager

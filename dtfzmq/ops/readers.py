@@ -121,7 +121,7 @@ class ReaderBase:
         return raw.ReaderReadV2(self._reader_ref, _handle(queue), name=name)
 
     def read_up_to(self, queue: Any, num_records: Any, name: str | None = None) -> Any:
-        """(keys, values) of the next records of one file, `num_records` at most and one at least."""
+        """(keys, values) of the next records of one file, `num_records` at most and, but for 0, one at least."""
         return raw.ReaderReadUpToV2(self._reader_ref, _handle(queue), num_records, name=name)
 
     def num_records_produced(self, name: str | None = None) -> Tensor:

@@ -111,10 +111,13 @@ class Reader:
         problem = ""
         if tuple(queue.dtypes) != (dtypes.string,):
             problem = "Expected queue with single string component"
-        elif count is not None and count <= 0:
-            problem = f"num_records must be positive, but is {count}"
+        elif count is not None and count < 0:
+            problem = f"num_records must not be negative, but is {count}"
         if problem:
             done.fail(errors.InvalidArgumentError(None, None, problem))
+            return
+        if count == 0:
+            done((np.empty(0, object), np.empty(0, object)))
             return
         read = _Read(self, ctx, queue, count or 1, count is not None, done)
         with self._lock:
@@ -151,13 +154,22 @@ class Reader:
         """Files begun and finished, records read, and the last name. UnimplementedError if it may stand amid a file."""
         if not self.whole:
             raise errors.UnimplementedError(None, None, "Reader SerializeState")
-        with self._files:
-            return self._started, self._finished, self._produced, self._work
+        with self._files:  # a name that was taken and not read yet counts as not begun
+            return self._finished, self._finished, self._produced, self._work
 
     def restore(self, state: tuple[int, int, int, bytes]) -> None:
-        """Stand where `state` says."""
+        """Stand where `state` says. InvalidArgumentError for counts that cannot be."""
         if not self.whole:
             raise errors.UnimplementedError(None, None, "Reader RestoreState")
+        started, finished, produced, _ = state
+        problem = ""
+        if not all(0 <= count < 1 << 63 for count in (started, finished, produced)):
+            problem = "Unexpected negative value"
+        elif started != finished:
+            problem = "Inconsistent work started vs. finished"
+        if problem:
+            text = f"{problem} when restoring in {self.name}: {started} begun, {finished} finished, {produced} records"
+            raise errors.InvalidArgumentError(None, None, text)
         with self._files:
             self._started, self._finished, self._produced, self._work = state
 
@@ -345,6 +357,8 @@ class TextLineReader(_FileReader):
 
     def __init__(self, name: str, skip: int) -> None:
         super().__init__(name)
+        if skip < 0:
+            raise errors.InvalidArgumentError(None, None, f"skip_header_lines must be >= 0 not {skip}")
         self._skip = skip
         self._number = 0
 
@@ -419,14 +433,18 @@ class FixedLengthRecordReader(_FileReader):
         at = self._header + self._number * self._hop
         if at + self._size > self._stop:
             return None
-        self._number += 1
         if self._zipped:
-            return self._record(self._number - 1, self._data[at : at + self._size])
-        try:
-            self._file.seek(at)
-            return self._record(self._number - 1, self._file.read(self._size))
-        except OSError as error:
-            raise failed(self._path, error) from None
+            value = self._data[at : at + self._size]
+        else:
+            try:
+                self._file.seek(at)
+                value = self._file.read(self._size)
+            except OSError as error:
+                raise failed(self._path, error) from None
+        if len(value) < self._size:
+            raise errors.DataLossError(None, None, f"{self._path} became shorter as it was read: no record at {at}")
+        self._number += 1
+        return self._record(self._number - 1, value)
 
     def _end(self) -> None:
         super()._end()

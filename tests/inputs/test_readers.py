@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import gzip
+import os
 import threading
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +15,11 @@ import numpy as np
 import pytest
 
 import dtfzmq as tf
-from dtfzmq.base import dtypes, errors
+from dtfzmq.base import dtypes, errors, tfrecords
 from dtfzmq.base.shapes import TensorShape
+from dtfzmq.ops.protos import varint
 from dtfzmq.ops.raw import raw
+from dtfzmq.runtime import readers
 from dtfzmq.runtime.queues import FIFOQueue
 from dtfzmq.runtime.readers import IdentityReader, Reader, TextLineReader
 from tests.kit.waiting import wait_for
@@ -224,6 +230,113 @@ def test_a_file_that_is_not_compressed_as_said(tmp_path: Path, kind: str) -> Non
         list(tf.python_io.tf_record_iterator(path, kind))
     path.write_bytes(b"")
     assert list(tf.python_io.tf_record_iterator(path, kind)) == []
+
+
+@pytest.mark.parametrize("kind", ["", "GZIP", "ZLIB"])
+def test_a_file_that_ends_amid_a_head_ends_before_it(tmp_path: Path, kind: str) -> None:
+    """As TensorFlow 2.21's iterator and reader have it; one that ends amid the data is damaged."""
+    path = tmp_path / "records"
+    whole = tfrecords.framed(b"1") + tfrecords.framed(b"2")
+    pack: Any = {"": bytes, "GZIP": gzip.compress, "ZLIB": zlib.compress}[kind]
+    for length in range(17, 29):
+        path.write_bytes(pack(whole[:length]))
+        assert list(tf.python_io.tf_record_iterator(path, kind)) == [b"1"]
+    reader = readers.TFRecordReader("r", kind)
+    for number in (1, 2):
+        assert read(reader, names(str(path)), Step(), 5).value == ([f"{path}:0".encode()], [b"1"])
+        assert reader.work_units_completed() == number
+    for length in range(29, 34):
+        path.write_bytes(pack(whole[:length]))
+        with pytest.raises(tf.errors.DataLossError, match="truncated record at 17"):
+            list(tf.python_io.tf_record_iterator(path, kind))
+
+
+@pytest.mark.parametrize("counts", [(5, 2, 0), (2, 5, 0), (2**63, 2**63, 0), (1, 1, 2**64 - 1)])
+@pytest.mark.parametrize("kind", [tf.IdentityReader, tf.WholeFileReader])
+def test_a_state_that_cannot_be_is_refused_and_changes_nothing(kind: Any, counts: tuple[int, int, int]) -> None:
+    state = b"".join(varint(number << 3) + varint(count) for number, count in enumerate(counts, 1))
+    with tf.Graph().as_default(), tf.Session() as session:
+        reader = kind()
+        with pytest.raises(tf.errors.InvalidArgumentError, match="when restoring in"):
+            session.run(reader.restore_state(state))
+        assert session.run(reader.serialize_state()) == b""
+
+
+def test_a_state_told_as_a_file_is_begun_can_be_restored(tmp_path: Path) -> None:
+    told: list[Any] = []
+
+    class Told(IdentityReader):
+        def _records(self, read: Any) -> bool:
+            told.append(self.state())
+            return super()._records(read)
+
+    reader = Told("r")
+    assert read(reader, names("a"), Step()).value == (b"a", b"a")
+    for state in told:
+        reader.restore(state)
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_file_that_becomes_shorter_gives_no_records_of_another_size(tmp_path: Path, many: bool) -> None:
+    path = tmp_path / "pieces"
+    path.write_bytes(b"x" * 300_000)
+    reader, queue = readers.FixedLengthRecordReader("r", 100_000, 0, 0, 0, ""), names(str(path))
+    assert len(read(reader, queue, Step()).value[1]) == 100_000
+    os.truncate(path, 250_000 if many else 150_000)
+    if many:
+        assert [len(value) for value in read(reader, queue, Step(), 5).value[1]] == [100_000]
+    for _ in range(2):
+        error = read(reader, queue, Step(), 5 if many else None).error
+        assert isinstance(error, errors.DataLossError) and f"{path} became shorter" in error.message
+    reader.reset()
+    put(queue, str(path))
+    assert len(read(reader, queue, Step()).value[1]) == 100_000
+
+
+def test_no_records_are_asked_for() -> None:
+    reader, queue = IdentityReader("r"), names("a")
+    assert read(reader, queue, Step(), 0).value == ([], []) and queue.size() == 1
+    assert isinstance(read(reader, queue, Step(), -1).error, errors.InvalidArgumentError)
+
+
+def test_no_fewer_lines_than_none_are_skipped() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        got = tf.TextLineReader(skip_header_lines=-1).num_records_produced()
+        with pytest.raises(tf.errors.InvalidArgumentError, match="skip_header_lines must be >= 0 not -1"):
+            session.run(got)
+
+
+def test_a_name_with_a_scheme(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_text("1\n")
+    name = f"file://{path}"
+    assert read(TextLineReader("r", 0), names(name), Step()).value == (f"{name}:1".encode(), b"1")
+    assert read(readers.WholeFileReader("r"), names(name), Step()).value == (name.encode(), b"1\n")
+    with tf.python_io.TFRecordWriter(name) as writer:
+        writer.write(b"2")
+    assert list(tf.python_io.tf_record_iterator(name)) == [b"2"]
+    assert path.read_bytes() == tfrecords.framed(b"2")
+
+
+@pytest.mark.parametrize(
+    "number, kind",
+    [
+        (errno.ENOENT, errors.NotFoundError), (errno.EACCES, errors.PermissionDeniedError),
+        (errno.EPERM, errors.PermissionDeniedError), (errno.EISDIR, errors.FailedPreconditionError),
+        (errno.ENOTDIR, errors.FailedPreconditionError), (errno.ENAMETOOLONG, errors.InvalidArgumentError),
+        (errno.EMFILE, errors.ResourceExhaustedError), (errno.ENFILE, errors.ResourceExhaustedError),
+        (errno.ENOSPC, errors.ResourceExhaustedError), (errno.EIO, errors.UnknownError),
+    ],
+)  # fmt: skip
+def test_what_the_system_says(number: int, kind: type[errors.OpError]) -> None:
+    error = tfrecords.failed("/a", OSError(number, os.strerror(number)))
+    assert type(error) is kind and error.message == f"/a; {os.strerror(number)}"
+
+
+def test_names_that_no_file_can_have(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    for name, kind in (("a/b", errors.FailedPreconditionError), ("x" * 300, errors.InvalidArgumentError)):
+        assert type(read(TextLineReader("r", 0), names(f"{tmp_path}/{name}"), Step()).error) is kind
 
 
 def test_shared_readers() -> None:

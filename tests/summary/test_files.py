@@ -183,7 +183,7 @@ def test_a_full_disk_is_told_and_nothing_lost(tmp_path: Path, monkeypatch: pytes
     file.flush()
     assert steps(tmp_path) == [1, 2, 3]
     file.add_summary(said(), 4)
-    room = 5
+    room = 15  # more than a record's head
     with pytest.raises(OSError, match="No space left"):
         file.close()
     with pytest.raises(tf.errors.DataLossError, match="truncated record"):
@@ -308,8 +308,9 @@ def test_every_damaged_byte_is_noticed(tmp_path: Path) -> None:
         with pytest.raises(tf.errors.DataLossError, match="(corrupted|truncated) record at"):
             list(tf.train.summary_iterator(path))
         path.write_bytes(whole[:at])
-        if at in ends:
-            assert len(list(tf.train.summary_iterator(path))) == ends.index(at)
+        begun = max(end for end in ends if end <= at)
+        if at < begun + 12:  # a file that is cut amid a record's head ends before it, as TensorFlow has it
+            assert len(list(tf.train.summary_iterator(path))) == ends.index(begun)
         else:
             with pytest.raises(tf.errors.DataLossError, match="truncated record at"):
                 list(tf.train.summary_iterator(path))

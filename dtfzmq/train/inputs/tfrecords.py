@@ -56,7 +56,8 @@ class TFRecordOptions:
 def tf_record_iterator(path: Any, options: Any = None) -> Iterator[bytes]:
     """The records of a file.
 
-    NotFoundError if there is no such file; DataLossError for a record that is not what was written, or not all of it.
+    NotFoundError if there is no such file; DataLossError for a record that is not what was written, or not all of it. A
+    file that ends within the first twelve bytes of a record ends before it.
     """
     return tfrecords.records(tfrecords.path_of(path), TFRecordOptions.get_compression_type_string(options))
 
