@@ -50,6 +50,10 @@ class Connection:
         """Our port."""
         return int(_PORT.unpack_from(self._ends[0])[0])
 
+    def same(self, other: Connection) -> bool:
+        """Whether both are one, by its addresses."""
+        return self._ends == other._ends
+
     def came(self) -> int:
         """How many segments with data came so far, of a message's parts too, modulo 2**32. -1 if it is no more."""
         count = _count(self.fd)
@@ -123,22 +127,26 @@ class Connections:
         """The connection of a descriptor, if there is one."""
         return self._all.get(fd)
 
-    def accepted(self, fd: int, now: float) -> None:
-        """A connection came."""
+    def accepted(self, fd: int, now: float) -> Connection | None:
+        """Look at a descriptor: a connection has come. Returns it, as it was if it is known already; None for none."""
+        found, known = find(fd), self._all.get(fd)
+        if found is not None and known is not None and found.same(known):
+            return known
         self.ended(fd)
-        found = find(fd)
-        if found is not None and found.near_port == self._port:
-            self._all[fd] = found
-            self._mute[fd] = now
+        if found is None or found.near_port != self._port:
+            return None
+        self._all[fd] = found
+        self._mute[fd] = now
+        return found
 
     def spoke(self, fd: int) -> None:
         """A message came on it."""
         self._mute.pop(fd, None)
 
-    def ended(self, fd: int) -> Connection | None:
-        """It is no more. Returns what was known of it."""
+    def ended(self, fd: int) -> None:
+        """It is no more."""
         self._mute.pop(fd, None)
-        return self._all.pop(fd, None)
+        self._all.pop(fd, None)
 
     def mute_since(self, moment: float) -> list[Connection]:
         """Those that were accepted before `moment` and have said nothing."""

@@ -194,12 +194,19 @@ class ZmqListener(Watched):
             fd = int(header.get("__fd"))
         except zmq.ZMQError:  # it speaks a ZMTP before 3.0, as noise may be taken to
             fd = _UNKNOWN
+        self._look_at(fd)
         self.connections.spoke(fd)
         lane = self.lanes[route] = _RouterLane(self, route, fd)
         self._by_fd.setdefault(fd, []).append(lane)
         self._attend(fd)
         lane.events = self._accept(lane)
         return lane
+
+    def _look_at(self, fd: int) -> None:
+        """A connection's first message may be read before the monitor tells of it, and of an earlier one's end."""
+        before = self.connections.get(fd)
+        if self.connections.accepted(fd, self._loop.now()) is not before and before is not None:
+            self._loop.call_later(_PROBES_S[-1], self._ended, before)
 
     def _attend(self, fd: int) -> None:
         """A connection that came has lanes: it is watched from now on."""
@@ -270,15 +277,14 @@ class ZmqListener(Watched):
     def on_event(self, event: int, value: int) -> None:
         """A connection came or ended; `value` is its descriptor."""
         if event == zmq.EVENT_ACCEPTED:
-            self.connections.accepted(value, self._loop.now())
+            self._look_at(value)
             if value in self._by_fd:  # its first message may be read before the monitor tells of it
                 self._attend(value)
             if not self._sweeping:
                 self._sweeping = True
                 self._loop.call_later(self._hello_limit, self._sweep)
         elif event == zmq.EVENT_DISCONNECTED:
-            connection = self.connections.ended(value)
-            self._silence.unwatch(connection)
+            connection = self.connections.get(value)
             # The event comes before the socket itself has noticed, so ask again after a while.
             for delay in _PROBES_S:
                 self._loop.call_later(delay, self._probe, value)
@@ -293,8 +299,14 @@ class ZmqListener(Watched):
             self.send(lane, (PROBE,), False)
 
     def _ended(self, connection: Connection) -> None:
-        """It ended a while ago: so did its lanes, even if the socket was too slow to notice while it was asked."""
+        """It ended a while ago: so did its lanes, even if the socket was too slow to notice while it was asked.
+
+        Or what ended was an earlier one with its descriptor, which it had by the time that we heard of that.
+        """
         if connection.came() < 0:
+            self._silence.unwatch(connection)
+            if self.connections.get(connection.fd) is connection:
+                self.connections.ended(connection.fd)
             for lane in self._by_fd.get(connection.fd, ()):
                 if lane.connection is connection:
                     self._gone(lane)

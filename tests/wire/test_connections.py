@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import zmq
 
-from dtfzmq.base import errors
-from dtfzmq.wire import codec, connections, frames, hello, zmqnet
+from dtfzmq.base import clock, errors
+from dtfzmq.wire import codec, connections, frames, hello, seldom, zmqnet
 from dtfzmq.wire.connections import Connections, find
 from dtfzmq.wire.settings import LinkSettings
 from tests.kit.peer import Answering, CountMe
@@ -94,6 +94,33 @@ def test_a_hello_that_nobody_says(server: Client, changed: dict[str, Any]) -> No
     assert stranger.sock.poll(30_000) and stranger.sock.recv() == b"", "it is told that its lane is closed"
     assert server.wait_for(lambda: not server.endpoint.channels and not server.endpoint.links())
     stranger.close()
+
+
+def test_a_descriptor_that_is_used_again_before_we_hear_of_it(server: Client) -> None:
+    """What is told of the connection that had it before is not taken for the one that has it now."""
+    listener: Any = server.endpoint._listener._outer  # type: ignore[union-attr]  # of two it is the one by sockets
+    stranger = Stranger(server)
+    assert server.wait_for(lambda: len(listener.connections) == 1)
+    (fd,) = listener.connections._all
+    before = connections.Connection(fd, (b"ends of", b"another"))
+    with server.loop.held():
+        listener.connections._all[fd] = before  # as if it came while the process was stopped
+    stranger.sock.send(greeting())
+    assert stranger.sock.poll(30_000)
+    stranger.sock.recv()
+    (lane,) = listener.lanes.values()
+    with server.loop.held():
+        assert lane.connection is not before and lane.connection.came() > 0
+        listener.on_event(zmq.EVENT_DISCONNECTED, fd)
+        listener.on_event(zmq.EVENT_ACCEPTED, fd)
+        for connection in (before, lane.connection):
+            listener._ended(connection)
+        listener._sweep()
+    stranger.sock.send(codec.pack([frames.REQUEST, 1, 0, 1, 0.0, ["GetStatus"]]))
+    assert stranger.sock.poll(30_000), "it is answered"
+    assert listener.lanes and not listener._leaving and not listener.connections._mute
+    stranger.close()
+    assert server.wait_for(lambda: not listener.lanes)
 
 
 def test_messages_that_cannot_be_read_fill_no_log(server: Client, caplog: pytest.LogCaptureFixture) -> None:
@@ -210,7 +237,10 @@ def test_whether_the_system_counts_is_not_waited_for(monkeypatch: pytest.MonkeyP
     strangers.pop().close()
 
 
-def test_clients_that_come_and_go_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_clients_that_come_and_go_are_logged_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seldom, "warn", seldom.Seldom(clock.now).warn)  # what other tests said is not said
     caplog.set_level(logging.INFO, "dtfzmq")
     server = serving()
     for incarnation in (77, 78, 79):
