@@ -61,12 +61,18 @@ class Field(NamedTuple):
                 raise TypeError(f"bad argument type for built-in operation: {value!r:.80} is not a text")
             return value.decode() if isinstance(value, bytes) else value
         if self.kind == "bytes":
-            if not isinstance(value, (str, bytes, bytearray)):
+            if not isinstance(value, bytes):
                 raise TypeError(f"expected bytes, {type(value).__name__} found")
-            return value.encode() if isinstance(value, str) else bytes(value)
+            return bytes(value)
         if isinstance(value, (str, bytes)):
             raise TypeError(f"must be real number, not {type(value).__name__}")
         return float(value) if self.kind == "double" else single(float(value))
+
+    def all_taken(self, values: Iterable[Any]) -> list[Any]:
+        """Values as they are kept. TypeError or ValueError if one cannot be, or for a text: that is one value."""
+        if isinstance(values, (str, bytes, bytearray)):
+            raise TypeError(f"expected values of a repeated field, one {type(values).__name__} found")
+        return [self.taken(value) for value in values]
 
     def _message(self, value: Any) -> Any:
         if isinstance(value, dict):
@@ -137,8 +143,7 @@ class Repeated(MutableSequence[Any]):
         return self._items[at]
 
     def __setitem__(self, at: Any, value: Any) -> None:
-        take = self._field.taken
-        self._items[at] = list(map(take, value)) if isinstance(at, slice) else take(value)
+        self._items[at] = self._field.all_taken(value) if isinstance(at, slice) else self._field.taken(value)
         self._owner.SetInParent()
 
     def __delitem__(self, at: Any) -> None:
@@ -155,8 +160,12 @@ class Repeated(MutableSequence[Any]):
 
     def extend(self, values: Iterable[Any]) -> None:
         """Append values, or copies of messages; all or, where one cannot be, none."""
-        self._items.extend([self._field.taken(value) for value in values])
+        self._items.extend(self._field.all_taken(values))
         self._owner.SetInParent()
+
+    def MergeFrom(self, other: Iterable[Any]) -> None:
+        """As `extend`."""
+        self.extend(other)
 
     def copied(self, owner: Any) -> Repeated:
         """The same values in another message."""

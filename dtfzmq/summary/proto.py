@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import copy
 import struct
-from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar, NamedTuple
 
 from dtfzmq.ops.protos import block, fields, varint
 from dtfzmq.summary.fields import FIXED, Field, Map, Repeated, single, sized
@@ -16,6 +16,13 @@ from dtfzmq.summary.fields import FIXED, Field, Map, Repeated, single, sized
 
 class DecodeError(ValueError):
     """The bytes are no such message."""
+
+
+class FieldDescriptor(NamedTuple):
+    """Which field it is, as `ListFields` tells."""
+
+    name: str
+    number: int
 
 
 def _accessors(name: str, field: Field) -> property:
@@ -127,6 +134,28 @@ class Message:
             raise ValueError(f"Protocol message {type(self).__name__} has no oneof {oneof_group}.")
         return next((name for name in names if name in self._values), None)
 
+    def ListFields(self) -> list[tuple[FieldDescriptor, Any]]:
+        """The fields that are present, or hold something, and their values; by number."""
+        return [
+            (FieldDescriptor(name, field.number), value)
+            for name, field, value in sorted(self._present(), key=lambda item: item[1].number)
+        ]
+
+    def _present(self) -> Iterator[tuple[str, Field, Any]]:
+        for name, field in self.FIELDS.items():
+            value = self._values.get(name)
+            alone = (field.message or field.oneof) and not (field.repeated or field.mapped)
+            if value is not None and (alone or _told(value)):
+                yield name, field, value
+
+    def IsInitialized(self, errors: Any = None) -> bool:
+        """True: no field is required."""
+        return True
+
+    def FindInitializationErrors(self) -> list[str]:
+        """Nothing: no field is required."""
+        return []
+
     def ClearField(self, field_name: str) -> None:
         """Make a field as it was before it was written."""
         self._known(field_name)
@@ -178,10 +207,7 @@ class Message:
     def SerializeToString(self, deterministic: bool = True) -> bytes:
         """Its bytes: the fields by number, then what is not in the table."""
         out: list[bytes] = []
-        for name, field in sorted(self.FIELDS.items(), key=lambda item: item[1].number):
-            value = self._values.get(name)
-            if value is None or not (field.message or field.oneof) and not _told(value):
-                continue
+        for _, field, value in sorted(self._present(), key=lambda item: item[1].number):
             key = varint(field.number << 3 | field.wire)
             if field.mapped:
                 out.extend(key + entry for entry in value.encoded())
@@ -194,6 +220,10 @@ class Message:
             else:
                 out.append(block(field.number, b"".join(map(field.encoded, value))))
         return b"".join(out) + self._rest
+
+    def SerializePartialToString(self, deterministic: bool = True) -> bytes:
+        """As `SerializeToString`."""
+        return self.SerializeToString(deterministic)
 
     def ByteSize(self) -> int:
         """How many bytes it is."""
@@ -250,10 +280,7 @@ class Message:
     # -- text ----------------------------------------------------------------------------------------------------------
 
     def _lines(self) -> Iterable[str]:
-        for name, field in self.FIELDS.items():
-            value = self._values.get(name)
-            if value is None or not (field.message or field.oneof) and not _told(value):
-                continue
+        for name, field, value in self._present():
             if field.mapped:
                 for key in value:
                     yield from (f"{name} {{", f"  key: {_shown(key, 'string')}", "  value {")

@@ -7,6 +7,7 @@ import math
 import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,6 +69,9 @@ def test_numbers_are_kept_as_the_field_has_them() -> None:
     assert value.simple_value == -math.inf
     assert tf.Summary.Value(tag=b"a").tag == "a"
     assert tf.Event(step=True).step == 1
+    assert tf.train.Int64List(value=[True, False]).SerializeToString() == b"\n\x02\x01\x00"
+    assert tf.train.BytesList(value=np.array([b"a\0"], object)).value == [b"a\0"]
+    assert type(tf.train.BytesList(value=[np.bytes_(b"a")]).value[0]) is bytes
 
 
 @pytest.mark.parametrize(
@@ -87,6 +91,18 @@ def test_numbers_are_kept_as_the_field_has_them() -> None:
         (lambda m: m.value.append(3), TypeError, "Expected a"),
         (lambda m: tf.Event(summary=3), TypeError, "Expected a Summary"),
         (lambda m: tf.Summary.Image(encoded_image_string=3), TypeError, "expected bytes, int found"),
+        (lambda m: tf.Summary.Image(encoded_image_string="a"), TypeError, "expected bytes, str found"),
+        (lambda m: tf.Summary.Image(encoded_image_string=bytearray(b"a")), TypeError, "bytes, bytearray found"),
+        (lambda m: tf.train.BytesList(value=["x"]), TypeError, "expected bytes, str found"),
+        (lambda m: tf.train.BytesList(value=[bytearray(b"x")]), TypeError, "expected bytes, bytearray found"),
+        (lambda m: tf.train.BytesList().value.append("x"), TypeError, "expected bytes, str found"),
+        (lambda m: tf.train.BytesList(value="ab"), TypeError, "one str found"),
+        (lambda m: tf.train.BytesList(value=b"ab"), TypeError, "one bytes found"),
+        (lambda m: tf.train.Int64List(value=b"ab"), TypeError, "one bytes found"),
+        (lambda m: tf.train.FloatList(value=bytearray(b"ab")), TypeError, "one bytearray found"),
+        (lambda m: tf.train.Int64List().value.extend(b"ab"), TypeError, "one bytes found"),
+        (lambda m: tf.train.Int64List().value.MergeFrom(b"ab"), TypeError, "one bytes found"),
+        (lambda m: tf.train.Int64List(value=[1]).value.__setitem__(slice(1), b"ab"), TypeError, "one bytes found"),
         (lambda m: m.HasField("value"), ValueError, "does not have presence"),
         (lambda m: m.value[0].HasField("tag"), ValueError, "does not have presence"),
         (lambda m: m.HasField("no"), ValueError, "has no field no"),
@@ -120,6 +136,39 @@ def test_copies_are_apart() -> None:
     assert other.value == [value]
     other.Clear()
     assert other == tf.Summary() and other != tf.Event()
+
+
+def test_fields_are_listed() -> None:
+    event = tf.Event(step=0, summary=tf.Summary(value=[{"tag": "a"}]), wall_time=1)
+    assert event.log_message.message == ""  # which makes it no more present
+    told = [(field.name, field.number, value) for field, value in event.ListFields()]
+    assert told == [("wall_time", 1, 1.0), ("summary", 5, event.summary)]
+    assert [field.name for field, _ in tf.Event(file_version="").ListFields()] == ["file_version"]
+    features = tf.train.Features()
+    assert len(features.feature) == 0 and features.ListFields() == [] and tf.Summary(value=[]).ListFields() == []
+    features.feature["b"].int64_list.value.append(1)
+    ((field, value),) = features.ListFields()
+    assert (field.name, list(value)) == ("feature", ["b"])
+
+
+def test_every_message_is_whole() -> None:
+    event = tf.Event(step=3)
+    assert event.IsInitialized() and event.FindInitializationErrors() == []
+    assert event.SerializePartialToString(deterministic=True) == event.SerializeToString()
+
+
+def test_values_are_merged() -> None:
+    numbers = tf.train.Int64List(value=[1])
+    numbers.value.MergeFrom([7])
+    numbers.value.MergeFrom(tf.train.Int64List(value=[9]).value)
+    assert numbers.value == [1, 7, 9]
+    summary, other = tf.Summary(value=[{"tag": "a"}]), tf.Summary(value=[{"tag": "b"}])
+    summary.value.MergeFrom(other.value)
+    other.value[0].tag = "c"
+    assert [value.tag for value in summary.value] == ["a", "b"]
+    event = tf.Event()
+    event.summary.value.MergeFrom(other.value)
+    assert event.HasField("summary")
 
 
 def test_messages_that_come_in_two_parts_are_one() -> None:
