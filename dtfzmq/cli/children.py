@@ -25,7 +25,15 @@ class Child:
     Both its outputs come through one pipe, or, if `piped` is false, go where the launcher's go.
     """
 
-    def __init__(self, label: str, argv: Sequence[str], environment: Mapping[str, str], piped: bool = True) -> None:
+    def __init__(
+        self,
+        label: str,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        piped: bool = True,
+        first: Callable[[], None] | None = None,
+    ) -> None:
+        """`first` is called in the child before it runs the program. OSError if that cannot be run."""
         self.label = label
         self.process = subprocess.Popen(
             argv,
@@ -34,6 +42,7 @@ class Child:
             stdout=subprocess.PIPE if piped else None,
             stderr=subprocess.STDOUT if piped else None,
             start_new_session=True,
+            preexec_fn=first,
         )
         self.pipe = -1
         if self.process.stdout is not None:
@@ -68,13 +77,19 @@ class Guard:
             start_new_session=True,
         )
 
-    def tell(self, sign: str, child: Child) -> None:
-        """The group of a child runs ("+"), or is over ("-")."""
+    def begun(self) -> None:
+        """In a child that leads a group: it runs. So it is told before the launcher, which may be killed, goes on."""
+        self._tell(f"+{os.getpid()}\n")
+
+    def over(self, child: Child) -> None:
+        """The group of a child is no more."""
+        self._tell(f"-{child.process.pid}\n")
+
+    def _tell(self, line: str) -> None:
         pipe = self._process.stdin
         assert pipe is not None
         with contextlib.suppress(BrokenPipeError):  # it was killed; then there is none
-            pipe.write(f"{sign}{child.process.pid}\n".encode())
-            pipe.flush()
+            os.write(pipe.fileno(), line.encode())
 
     def close(self) -> None:
         """End it, and whatever still runs."""
@@ -97,13 +112,12 @@ class Children:
         """Start a child, see Child. Raises OSError, which names the program, if it cannot be run."""
         with signals.deferred():  # one that runs, and is not known here, would be ended by nobody
             try:
-                child = Child(label, argv, environment, piped)
+                child = Child(label, argv, environment, piped, self._guard.begun)
             except OSError as error:
                 why = f"{label} cannot run '{argv[0]}': {error.strerror}"
                 text = f"{why}. Give a program, by its path or as PATH has it."
                 raise type(error)(text) from None
             self.all.append(child)
-            self._guard.tell("+", child)
             if piped:
                 self._selector.register(child.pipe, selectors.EVENT_READ, child)
         return child
@@ -130,7 +144,7 @@ class Children:
         for child in ending:
             child.signal(signal.SIGKILL)
             child.process.wait()
-            self._guard.tell("-", child)
+            self._guard.over(child)
         for child in ending:
             with contextlib.suppress(OSError):
                 self._drain(child)

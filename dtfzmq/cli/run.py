@@ -70,9 +70,15 @@ def run(arguments: argparse.Namespace) -> int:
     # One that is ignored, as nohup has it, stays so.
     ends = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
     previous = {number: signal.getsignal(number) for number in ends}
+
+    def terminated(number: int, frame: Any) -> NoReturn:
+        for each in ends:  # one is enough
+            signal.signal(each, signal.SIG_IGN)
+        raise _Terminated(number)
+
     try:
         for number in ends:
-            signal.signal(number, _terminated)
+            signal.signal(number, terminated)
         return launch.go()
     except _Terminated as ended:
         launch.children.end(launch.children.all, signal.SIGTERM)
@@ -95,10 +101,6 @@ class _Terminated(BaseException):
     def __init__(self, number: int) -> None:
         super().__init__()
         self.number = number
-
-
-def _terminated(number: int, frame: Any) -> NoReturn:
-    raise _Terminated(number)
 
 
 def _bare(host: str) -> str:

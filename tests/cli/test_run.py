@@ -141,6 +141,51 @@ def test_an_interrupt_ends_every_task_within_a_second(launch: Launcher, number: 
         assert not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_that_follow_the_first_change_nothing(launch: Launcher, number: int, tmp_path: Path) -> None:
+    program = """
+        import signal, time
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        open("begun", "w").close()
+        time.sleep(60)
+    """
+    process = launch(program, "--ps 0 --workers 1")
+    wait_for((tmp_path / "begun").exists, 20)
+    process.send_signal(number)
+    while process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(0.02)
+        except subprocess.TimeoutExpired:
+            pass
+    code, out = finished(process)
+    # The very last may come when all is over, and handlers are no more.
+    assert code in (128 + number, -signal.SIGTERM) and "Traceback" not in out
+
+
+KILLED = """
+import os, signal, sys
+from dtfzmq.cli import children
+
+class Slow(children.Child):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        print(self.process.pid, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+children.Child = Slow
+children.Children(print).start("worker/0", [sys.executable, "-c", "import time; time.sleep(60)"], os.environ)
+"""
+
+
+@pytest.mark.slow
+def test_a_launcher_that_is_killed_amid_the_start_of_a_task_leaves_none() -> None:
+    killed = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, timeout=30, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    wait_for(functools.partial(is_over, killed.stdout.strip()), 10, "its end")
+
+
 class Struck(Exception):
     """What the handler of a signal raises."""
 
