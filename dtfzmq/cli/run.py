@@ -72,8 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
     previous = {number: signal.getsignal(number) for number in ends}
 
     def terminated(number: int, frame: Any) -> NoReturn:
-        for each in ends:  # one is enough
-            signal.signal(each, signal.SIG_IGN)
+        for each in ends:
+            signal.signal(each, _heard)
         raise _Terminated(number)
 
     try:
@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 128 + signal.SIGINT
     finally:
         for number in ends:
-            signal.signal(number, signal.SIG_IGN)
+            signal.signal(number, _heard)
         launch.children.close()
         held.close()
         for number in ends:
@@ -101,6 +101,10 @@ class _Terminated(BaseException):
     def __init__(self, number: int) -> None:
         super().__init__()
         self.number = number
+
+
+def _heard(number: int, frame: Any) -> None:
+    """It is ending already. SIG_IGN in its place would make Python complain of a signal that came just before."""
 
 
 def _bare(host: str) -> str:
