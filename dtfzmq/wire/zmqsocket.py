@@ -19,6 +19,7 @@ from dtfzmq.base import threads
 from dtfzmq.base.loop import Loop
 from dtfzmq.wire import seldom
 from dtfzmq.wire.connections import counted
+from dtfzmq.wire.lane import FOREIGN
 from dtfzmq.wire.settings import LinkSettings
 from dtfzmq.wire.transport import LaneEvents
 from dtfzmq.wire.zmqpoll import MORE, NONE, SOME, ZmqPoller
@@ -241,7 +242,7 @@ def receive(sock: zmq.Socket[Any], lane: ZmqLane, first: zmq.Frame | None = None
         seldom.warn(("frames", lane.address), f"closed {lane.address}: a message of too many frames came")
         lane.close()
         if events is not None:
-            events.on_end("a message of too many frames came")
+            events.on_end(f"{FOREIGN} (a message of too many frames)")
         return
     if lane.events is events and events is not None:
         events.on_frames((header, data))

@@ -123,6 +123,22 @@ def test_a_descriptor_that_is_used_again_before_we_hear_of_it(server: Client) ->
     assert server.wait_for(lambda: not listener.lanes)
 
 
+def test_who_answers_a_hello_with_too_many_frames_is_another_program() -> None:
+    sock: Any = zmqnet.context().socket(zmq.ROUTER)
+    sock.set(zmq.LINGER, 0)
+    port = sock.bind_to_random_port("tcp://127.0.0.1")
+    client = Client(QUICK, local=False)
+    link = client.link(f"127.0.0.1:{port}")
+    try:
+        assert sock.poll(30_000)
+        sock.send_multipart([sock.recv_multipart()[0], b"\x93", b"what", b"is", b"this"])
+        assert client.wait_for(lambda: link._diallers[0].foreign)
+        assert "what came is not the protocol (a message of too many frames)" in link.reason()
+    finally:
+        client.close()
+        sock.close()
+
+
 def test_messages_that_cannot_be_read_fill_no_log(server: Client, caplog: pytest.LogCaptureFixture) -> None:
     stranger = Stranger(server)
     stranger.sock.send(greeting())
