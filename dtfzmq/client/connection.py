@@ -144,7 +144,8 @@ class LinkConnection:
             answer.call.cancel()
             answer.fail(
                 errors.UnavailableError(
-                    None, None,
+                    None,
+                    None,
                     f"{link.peer_text()}, the session's master, is gone, and nobody listens there now "
                     f"({link.reason()}).",
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -87,7 +88,7 @@ def dense(rows: Sequence[Row], key: bytes, dtype: Any, shape: TensorShape, defau
     kind, sizes = KIND_OF[dtype.name], _sizes(shape)
     out = np.empty((len(rows), math.prod(sizes)), dtype.np_dtype)
     for i, row in enumerate(rows):
-        values = _checked(row, key, kind, lambda i=i: place.key(i, key))  # type: ignore[misc]
+        values = _checked(row, key, kind, functools.partial(place.key, i, key))
         if values is None:
             if np.size(default) == 0:
                 raise place.missing(i, key, kind)
@@ -106,7 +107,7 @@ def lists(rows: Sequence[Row], key: bytes, dtype: Any, shape: TensorShape, defau
     kind, inner = KIND_OF[dtype.name], _sizes(shape)[1:]
     stride, found = math.prod(inner), []
     for i, row in enumerate(rows):
-        values = _checked(row, key, kind, lambda i=i: place.key(i, key))  # type: ignore[misc]
+        values = _checked(row, key, kind, functools.partial(place.key, i, key))
         values = np.empty(0, dtype.np_dtype) if values is None else values
         if len(values) % stride if stride else len(values):
             raise invalid(

@@ -82,11 +82,9 @@ class CheckpointSaverHook(SessionRunHook):
         return SessionRunArgs(self._step)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """See SessionRunHook. What was fetched may be from before the step's update."""
-        if not self._timer.should_trigger_for_step(int(run_values.results) + 1):
-            return
-        step = int(run_context.session.run(self._step))
-        if self._timer.should_trigger_for_step(step):
+        """See SessionRunHook."""
+        step = self._timer.due(int(run_values.results), lambda: int(run_context.session.run(self._step)))
+        if step is not None:
             self._timer.update_last_triggered_step(step)
             if self._save(run_context.session, step):
                 run_context.request_stop()

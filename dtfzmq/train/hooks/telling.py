@@ -118,10 +118,8 @@ class StepCounterHook(SessionRunHook):
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """See SessionRunHook."""
-        if not self._timer.should_trigger_for_step(int(run_values.results) + 1):
-            return
-        step = int(run_context.session.run(self._step))
-        if self._timer.should_trigger_for_step(step):
+        step = self._timer.due(int(run_values.results), lambda: int(run_context.session.run(self._step)))
+        if step is not None:
             seconds, steps = self._timer.update_last_triggered_step(step)
             if seconds is not None and steps is not None:
                 self._log_and_record(seconds, steps, step)

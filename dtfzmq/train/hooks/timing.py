@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dtfzmq.base import clock
 
 
@@ -31,6 +33,13 @@ class SecondOrStepTimer:
         if self._every_secs is not None:
             return clock.now() >= self._last_time + self._every_secs
         return step >= self._last_step + (self._every_steps or 0)
+
+    def due(self, fetched: int, exact: Callable[[], int]) -> int | None:
+        """The step, if it is time. `fetched` may be from before the step's update: near it, `exact()` is asked."""
+        if not self.should_trigger_for_step(fetched + 1):
+            return None
+        step = exact()
+        return step if self.should_trigger_for_step(step) else None
 
     def update_last_triggered_step(self, step: int) -> tuple[float | None, int | None]:
         """It triggered at `step`. (seconds, steps) since the time before; None each the first time."""
