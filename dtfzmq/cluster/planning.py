@@ -311,7 +311,7 @@ class Planning:
                 arrays,
                 len(part.feeds),
                 len(part.fetches),
-                True,
+                part.task not in session.tasks,  # else an empty one would stand for what it had there
                 session.isolate,
                 self.plan.partial,
                 self._met,

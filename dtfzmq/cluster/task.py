@@ -141,6 +141,7 @@ class Task:
     def on_link_up(self, link: Any) -> None:
         """A link stands."""
         self.master.on_link_up(link)
+        self.worker.on_link_up(link)
 
     def on_link_down(self, link: Any) -> None:
         """A link has no lane for now."""

@@ -27,6 +27,9 @@ _log = logging.getLogger("dtfzmq")
 INLINE_NODES = 500
 # So many of the last steps are remembered with their master, for pushes of theirs that turn out lost later.
 RECENT_STEPS = 20_000
+# A session of a master that was lost is kept so long: one that was stopped, or out of reach, comes back to the queues,
+# variables and random numbers that are the session's own. Longer than masters wait for clients, who decide first.
+ORPHANED_S = 60.0
 
 
 class Worker:
@@ -92,8 +95,7 @@ class Worker:
                 raise self._no_session(message.session)
             resources = ResourceManager(self.job) if message.isolate else self.resources
             session = self.sessions[message.session] = WorkerSession(message.session, link, resources, self)
-        # Over a new link after a silence: the end of the old one, which may be noticed later, must not end the session.
-        session.link = link
+        session.heard(link)
         plain, arrays = message.graph, message.arrays
         found = session
 
@@ -109,7 +111,7 @@ class Worker:
             if error is not None:
                 reply.fail(errors.internal(error))
                 return
-            if self.sessions.get(found.handle) is not found:
+            if self.sessions.get(found.handle) is not found or not found.hears(link):
                 reply.fail(self._no_session(found.handle))
                 return
             self._handles += 1
@@ -140,9 +142,9 @@ class Worker:
 
     def on_delete_worker_session(self, link: Any, message: m.DeleteWorkerSession, reply: Any) -> None:
         """Forget a session with its parts and private state."""
-        session = self.sessions.pop(message.session, None)
+        session = self.sessions.get(message.session)
         if session is not None:
-            session.close()
+            self._end(session)
         reply(m.Done())
 
     def on_cleanup_all(self, link: Any, message: m.CleanupAll, reply: Any) -> None:
@@ -256,13 +258,24 @@ class Worker:
         else:
             self.report(step, error)
 
+    def on_link_up(self, link: Any) -> None:
+        """A process is in reach: what waits for one that it took the place of is forgotten."""
+        for session in list(self.sessions.values()):
+            master = session.link
+            if session.orphaned is not None and master.name == link.name and master.incarnation != link.incarnation:
+                self._end(session)
+
     def on_link_lost(self, link: Any, error: errors.OpError) -> None:
-        """A process is gone: if it was a master, its steps end and its sessions are forgotten."""
+        """A process is gone: if it was a master, its steps end, and its sessions are forgotten if it cannot be back."""
         for step in list(self.steps.values()):
             if step.link is link:
                 step.cancel(errors.AbortedError(None, None, f"The master of this step is gone: {error.message}"))
-        for handle in [h for h, session in self.sessions.items() if session.link is link and link is not None]:
-            self.sessions.pop(handle).close()
+        for session in list(self.sessions.values()):
+            if session.link is link and link is not None:
+                if link.left or isinstance(error, errors.AbortedError):
+                    self._end(session)
+                else:
+                    session.miss(self.loop.call_later(ORPHANED_S, self._end, session))
         if link is not None and link.peer is not None and link.peer.name:
             self.rendezvous.peer_lost(link.peer.name, error)
             self.resources.lost(link.peer.name, error.message)
@@ -297,6 +310,11 @@ class Worker:
             "rendezvous": dataclasses.asdict(self.rendezvous.statistics()),
         }
 
+    def _end(self, session: WorkerSession) -> None:
+        if self.sessions.get(session.handle) is session:
+            del self.sessions[session.handle]
+        session.close()
+
     def _session(self, handle: str) -> WorkerSession:
         session = self.sessions.get(handle)
         if session is None:
@@ -307,7 +325,11 @@ class Worker:
         if self._stopped is not None:
             return self._stopped
         return errors.AbortedError(
-            None, None, f'Session handle is not found: {handle}. Possibly this worker ("{self.task}") just restarted.'
+            None,
+            None,
+            f'Session handle is not found: {handle}. Possibly this worker ("{self.task}") just restarted, or was out '
+            f"of reach of the session's master for more than {ORPHANED_S:g} s. Open a new session and initialise or "
+            "restore its variables.",
         )
 
     def _no_graph(self, handle: str) -> errors.OpError:

@@ -45,6 +45,8 @@ class WorkerSession:
         #: The link of the session's master; None if it is the one of this process.
         self.link = link
         self.parts: dict[str, RegisteredPart] = {}
+        #: Set while its master is lost: what ends the session if it stays so.
+        self.orphaned: Any = None
         self._worker = worker
         self._envs = {device.name: KernelEnv(device, resources, compile_function) for device in worker.devices}
 
@@ -69,8 +71,32 @@ class WorkerSession:
         meets = any(plan.meets for plan in plans)
         return RegisteredPart(plans, nodes, part_feeds(nodes, feeds), fetches, meets, partial)
 
+    def heard(self, link: Any) -> None:
+        """Its master has said something over `link`.
+
+        That may be a new one after a silence: the end of the old one, if noticed later, is not the master's then.
+        """
+        self.link = link
+        self._expect()
+
+    def hears(self, link: Any) -> bool:
+        """Whether its master is there, at the other end of `link`."""
+        return self.orphaned is None and self.link is link
+
+    def miss(self, orphaned: Any) -> None:
+        """Its master is lost; `orphaned` ends the session unless it comes back. It registers its parts anew then."""
+        self._expect()
+        self.orphaned = orphaned
+        self.parts.clear()
+
+    def _expect(self) -> None:
+        if self.orphaned is not None:
+            self.orphaned.cancel()
+            self.orphaned = None
+
     def close(self) -> None:
         """Let go of parts and private state."""
+        self._expect()
         self.parts.clear()
         for env in self._envs.values():
             env.kernels.clear()

@@ -136,7 +136,7 @@ def test_what_a_lost_task_was_planned_with_is_forgotten_by_the_others(cluster: S
     assert not here.parts
 
 
-def test_a_task_that_let_a_session_go_costs_only_the_plans_that_need_it() -> None:
+def test_a_task_that_let_its_parts_go_costs_only_the_plans_that_need_them() -> None:
     cluster = SimCluster(5, {"ps": 2, "worker": 1})
     graph, fetches = tf.Graph(), []
     with graph.as_default():
@@ -157,7 +157,8 @@ def test_a_task_that_let_a_session_go_costs_only_the_plans_that_need_it() -> Non
 
     assert [run(fetch) for fetch in fetches] == [None, None, None]
     first, second, third = (server.core.worker for server in cluster.servers.values())
-    first.sessions.popitem()[1].close()  # as when it lost sight of the master
+    (let_go,) = first.sessions.values()
+    let_go.parts.clear()  # as when it lost sight of the master
     (kept,) = second.sessions.values()
     (own,) = third.sessions.values()
     before = list(kept.parts)
