@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 from dtfzmq.base import errors, names
 from dtfzmq.base.loop import Loop
 from dtfzmq.wire import messages as m
+from dtfzmq.wire.inquiry import inquire
 from dtfzmq.wire.link import UP
 
 _log = logging.getLogger("dtfzmq")
@@ -98,6 +99,13 @@ class Peers:
     def met(self, task: str) -> tuple[int, list[Device]] | None:
         """Incarnation and devices of a task that was contacted and not lost since."""
         return self._met.get(task)
+
+    def inquire(self, tasks: Iterable[str], done: Callable[[], None]) -> None:
+        """Call `done()` once it is known of those that were met whether they are still there; if not, they are lost."""
+        if self._endpoint is None:
+            done()
+        else:
+            inquire([self._endpoint.known(task) for task in tasks], done)
 
     def lost(self, task: str) -> None:
         """The process that was met as `task` is gone, or another has taken its place."""

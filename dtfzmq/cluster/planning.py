@@ -320,12 +320,21 @@ class Planning:
             peer.call(message, self._safe(functools.partial(answered, part, peer)))
 
     def _unregistered(self, failures: dict[str, errors.OpError], again: Callable[[], None]) -> None:
-        for task, error in failures.items():
-            if self._there(task):  # it is there, and does not want the part
-                self._fail(error)
-                return
-        error = next(iter(failures.values()))
-        self._if_none_lost(failures, error, lambda: self._fail(error), again)
+        there = [error for task, error in failures.items() if self._there(task)]  # they do not want the part
+        error = there[0] if there else next(iter(failures.values()))
+
+        def if_none_lost(tasks: Iterable[str]) -> None:
+            self._if_none_lost(tasks, error, lambda: self._fail(error), again)
+
+        if not there:
+            if_none_lost(failures)
+        elif any(isinstance(e, errors.AbortedError) for e in there):
+            # One that heard of a restart before us takes nothing that was made for the process that is no more. As
+            # above, the loss of a link that turns out is told to us last.
+            soon = functools.partial(self.master.loop.call_soon, self._safe(if_none_lost), self._met)
+            self.master.peers.inquire(self._met, soon)
+        else:
+            self._fail(error)
 
     def _ready(self) -> None:
         plan = self.plan

@@ -98,7 +98,7 @@ class Task:
         """Give it its place on the network; once."""
         self._endpoint = endpoint
         self.worker.forget = endpoint.forget
-        self.worker.expect = self._expect
+        self.worker.reached = endpoint.known
         self.peers.use(endpoint)
 
     def handle(self, link: Any, message: Any, reply: Any) -> None:
@@ -108,25 +108,6 @@ class Task:
     def _route(self, task: str) -> Any:
         """The link that carries pushes to `task`."""
         return self._endpoint.link(task, [self._addresses[task]] if task in self._addresses else ())
-
-    def _expect(self, tasks: Mapping[str, int], done: Callable[[], None]) -> None:
-        """Call `done()` once no link is left to a process that one of these incarnations has replaced.
-
-        A master that has met a restarted task may know before us that the old process is gone.
-        """
-        left = [1]
-
-        def one_less() -> None:
-            left[0] -= 1
-            if left[0] == 0:
-                done()
-
-        for task, incarnation in tasks.items():
-            link = self._endpoint.known(task)
-            if link is not None and link.incarnation and link.incarnation != incarnation:
-                left[0] += 1
-                link.inquiry.who(one_less)
-        one_less()
 
     # -- what comes over links -----------------------------------------------------------------------------------------
 

@@ -13,13 +13,14 @@ from dtfzmq.base.loop import Loop
 from dtfzmq.base.threads import Runner
 from dtfzmq.cluster.fed import check_feeds
 from dtfzmq.cluster.worker_session import WorkerSession
-from dtfzmq.cluster.worker_step import WorkerStep
+from dtfzmq.cluster.worker_step import WorkerStep, is_stranger, strange
 from dtfzmq.graph import serial, wellformed
 from dtfzmq.graph.node import Node
 from dtfzmq.runtime.device import Device
 from dtfzmq.runtime.rendezvous import Rendezvous
 from dtfzmq.runtime.resources import ResourceManager
 from dtfzmq.wire import messages as m
+from dtfzmq.wire.inquiry import inquire
 
 _log = logging.getLogger("dtfzmq")
 
@@ -61,12 +62,13 @@ class Worker:
         self.report: Callable[[int, errors.OpError], None] = lambda step, error: None
         #: Drops what links are still to send for a step that is over.
         self.forget: Callable[[int], None] = lambda step: None
-        #: expect(tasks, done): `done` once links to other incarnations of `tasks` than those given are found out.
-        self.expect: Callable[[Mapping[str, int], Callable[[], None]], None] = lambda tasks, done: done()
+        #: The link to a task, if there is one.
+        self.reached: Callable[[str], Any] = lambda task: None
         self.resources = ResourceManager(job)
         self.sessions: dict[str, WorkerSession] = {}
         self.steps: dict[int, WorkerStep] = {}
-        self._recent: collections.OrderedDict[int, Any] = collections.OrderedDict()
+        # Their masters' links, and the tasks that these met.
+        self._recent: collections.OrderedDict[int, tuple[Any, Mapping[str, int]]] = collections.OrderedDict()
         # What was last said of holding steps that have not come: their feeds may come by a slower lane.
         self._holds: collections.OrderedDict[int, bool] = collections.OrderedDict()
         self._handles = 0
@@ -105,7 +107,7 @@ class Worker:
             if not local:
                 nodes = serial.nodes_from_wire(plain, arrays)
                 wellformed.check_part(nodes, message.feeds, message.fetches)
-            return found.compile(nodes, message.feeds, message.fetches, message.partial)
+            return found.compile(nodes, message.feeds, message.fetches, message.partial, message.tasks)
 
         def finish(part: Any, error: BaseException | None) -> None:
             if error is not None:
@@ -126,12 +128,16 @@ class Worker:
                 return None, error
 
         def begin() -> None:
+            for stranger in self._strangers(message.tasks):
+                reply.fail(strange(self.task, stranger))
+                return
             if isinstance(plain, list) and len(plain) < INLINE_NODES:
                 finish(*run())
             else:
                 self.runner.submit(lambda: self.loop.call_soon(finish, *run()))
 
-        self.expect(message.tasks, begin)
+        # A master that has met a restarted task may know before us that the old process is gone.
+        inquire(self._strangers(message.tasks), begin)
 
     def on_deregister_graph(self, link: Any, message: m.DeregisterGraph, reply: Any) -> None:
         """Forget a part; steps that run it go on."""
@@ -193,7 +199,7 @@ class Worker:
         if step.part.meets:
             self.rendezvous.close(step.id)
             recent = self._recent
-            recent[step.id] = step.link
+            recent[step.id] = step.link, step.part.tasks
             if len(recent) > RECENT_STEPS:
                 recent.popitem(last=False)
 
@@ -251,15 +257,20 @@ class Worker:
 
     def on_push_lost(self, link: Any, step: int, error: errors.OpError) -> None:
         """A tensor that we pushed will not arrive: the step's master is told, since only it can end the step."""
-        running = self.steps.get(step)
-        master = running.link if running is not None else self._recent.get(step)
+        master, _ = self._origin(step)
         if master is not None:
             master.tell(m.StepFailed(step, errors.to_wire(error)))
         else:
             self.report(step, error)
 
     def on_link_up(self, link: Any) -> None:
-        """A process is in reach: what waits for one that it took the place of is forgotten."""
+        """A process is in reach. It may not be the one that a master met by that name.
+
+        What waits for one that it took the place of is forgotten, and steps end that have sent to it.
+        """
+        for step in list(link.steps):
+            if is_stranger(link, self._origin(step)[1]):
+                self.on_push_lost(link, step, strange(self.task, link))
         for session in list(self.sessions.values()):
             master = session.link
             if session.orphaned is not None and master.name == link.name and master.incarnation != link.incarnation:
@@ -314,6 +325,15 @@ class Worker:
         if self.sessions.get(session.handle) is session:
             del self.sessions[session.handle]
         session.close()
+
+    def _origin(self, step: int) -> tuple[Any, Mapping[str, int]]:
+        """The link to the master of a step that is not over, and the tasks as that met them."""
+        running = self.steps.get(step)
+        return (running.link, running.part.tasks) if running is not None else self._recent.get(step, (None, {}))
+
+    def _strangers(self, tasks: Mapping[str, int]) -> list[Any]:
+        links = [self.reached(task) for task in tasks]
+        return [link for link in links if link is not None and is_stranger(link, tasks)]
 
     def _session(self, handle: str) -> WorkerSession:
         session = self.sessions.get(handle)

@@ -27,7 +27,10 @@ _log = logging.getLogger("dtfzmq")
 
 @dataclasses.dataclass(frozen=True)
 class RegisteredPart:
-    """A compiled part: a plan per device. `meets`: tensors of it go through the rendezvous."""
+    """A compiled part: a plan per device. `meets`: tensors of it go through the rendezvous.
+
+    `tasks`: the incarnations of the tasks that its master met for the step.
+    """
 
     plans: tuple[Plan, ...]
     nodes: list[Node]
@@ -35,6 +38,7 @@ class RegisteredPart:
     fetches: int
     meets: bool
     partial: bool
+    tasks: dict[str, int]
 
 
 class WorkerSession:
@@ -50,7 +54,9 @@ class WorkerSession:
         self._worker = worker
         self._envs = {device.name: KernelEnv(device, resources, compile_function) for device in worker.devices}
 
-    def compile(self, nodes: list[Node], feeds: int, fetches: int, partial: bool) -> RegisteredPart:
+    def compile(
+        self, nodes: list[Node], feeds: int, fetches: int, partial: bool, tasks: dict[str, int]
+    ) -> RegisteredPart:
         """Make the kernels of a part and its plan. Raises OpError for a node that cannot run here. Any thread."""
         for node in nodes:
             if node.op in ("_Arg", "_Retval") or _subgraphs(node):
@@ -69,7 +75,7 @@ class WorkerSession:
         shares = partition_by_device(nodes, home, lambda device: incarnation)
         plans = tuple([compile_nodes(share, self._envs[device], partial) for device, share in shares.items()])
         meets = any(plan.meets for plan in plans)
-        return RegisteredPart(plans, nodes, part_feeds(nodes, feeds), fetches, meets, partial)
+        return RegisteredPart(plans, nodes, part_feeds(nodes, feeds), fetches, meets, partial, tasks)
 
     def heard(self, link: Any) -> None:
         """Its master has said something over `link`.

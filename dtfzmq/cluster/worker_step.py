@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dtfzmq.base import errors
@@ -16,6 +16,23 @@ from dtfzmq.wire import messages as m
 
 if TYPE_CHECKING:
     from dtfzmq.cluster.worker import Worker
+
+
+def is_stranger(link: Any, tasks: Mapping[str, int]) -> bool:
+    """Whether a link leads to another process than the incarnation of its task that a master met, as far as known."""
+    known: int = link.incarnation
+    return known != 0 and tasks.get(link.name, known) != known
+
+
+def strange(me: str, link: Any) -> errors.OpError:
+    """The error of what would go to a stranger."""
+    return errors.AbortedError(
+        None,
+        None,
+        f"{me} reaches incarnation {link.incarnation:016x} as {link.name}, process {link.peer.place()}, and the "
+        f"session's master another one: {link.name} was restarted, or their cluster specifications differ. Give all "
+        "tasks the same one, end what is not part of it, and open a new session.",
+    )
 
 
 class CallerRunner:
@@ -82,7 +99,7 @@ class WorkerStep:
         self._given: dict[int, Any] = {}
         self._wanted: list[tuple[tuple[int, ...], Any]] = []
         offload = getattr(reply, "runner", None)
-        self._context = StepContext(step, worker.loop, worker.runner, None, worker.route, [] if trace & 1 else None)
+        self._context = StepContext(step, worker.loop, worker.runner, None, self._route, [] if trace & 1 else None)
         if offload is not None:
             self._context.caller = CallerRunner(offload, worker.runner)
         self._context.member = worker.task if link is None else link.peer.name
@@ -102,6 +119,13 @@ class WorkerStep:
             given = self._feeds = Feeds()
         for plan in part.plans:
             Run(plan, self._context, given, self._run_done(plan), self._fetched if part.partial else None).start()
+
+    def _route(self, task: str) -> Any:
+        """What carries pushes to `task`. Raises AbortedError if that is not the process that the master met."""
+        link = self._worker.route(task)
+        if is_stranger(link, self.part.tasks):
+            raise strange(self._worker.task, link)
+        return link
 
     def _run_done(self, plan: Plan) -> Callable[[list[Any] | None, errors.OpError | None], None]:
         def done(results: list[Any] | None, error: errors.OpError | None) -> None:

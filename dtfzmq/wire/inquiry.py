@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from dtfzmq.wire import codec, frames
@@ -70,3 +70,22 @@ class Inquiry:
                 answered(alive)
             except Exception:
                 _log.exception("whoever asked for a peer met an error")
+
+
+def inquire(links: Iterable[Link | None], done: Callable[[], None]) -> None:
+    """Call `done()` once it is known of each link whether its peer is still the process that it was; see `Inquiry.who`.
+
+    It may be called before this returns. None is no link: there is nothing to know of it.
+    """
+    left = [1]
+
+    def one_less() -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            done()
+
+    for link in links:
+        if link is not None:
+            left[0] += 1
+            link.inquiry.who(one_less)
+    one_less()
