@@ -41,11 +41,15 @@ def clear(loop: Loop, peers: Peers, containers: tuple[str, ...], limit: float, r
 
     def give_up() -> None:
         for task in list(waiting):
+            call = calls.get(task)
+            if call is not None:
+                call.cancel()  # else it would come later, when there may be what others have made since
             answered(task, errors.DeadlineExceededError(None, None, "no answer"))
 
     timer = loop.call_later(limit or ASK_S, give_up)
+    calls: dict[str, Any] = {}
     for task in peers.tasks():
-        peers.peer(task).call(command, lambda done, error, task=task: answered(task, error))
+        calls[task] = peers.peer(task).call(command, lambda done, error, task=task: answered(task, error))
 
 
 def list_devices(loop: Loop, peers: Peers, tasks: Sequence[str], limit: float, reply: Any) -> None:

@@ -162,6 +162,10 @@ class SimSession:
         """Ask for the devices of the cluster."""
         self._call(m.ListDevices(), answered)
 
+    def reset(self, limit: float, answered: Answered) -> None:
+        """End every session of the master and clear the containers of all tasks."""
+        self._call(m.Reset((), limit), answered)
+
     def close(self, answered: Answered) -> None:
         """Close the session."""
         self._call(m.CloseSession(self._handle), answered)

@@ -116,6 +116,27 @@ def test_a_master_accounts_for_a_limit_while_its_client_still_waits(seed: int, l
     assert isinstance(error, tf.errors.DeadlineExceededError) and f"Unfinished parts: {PS}" in error.message
 
 
+def test_a_reset_that_gave_a_task_up_does_not_clear_it_later(cluster: SimCluster) -> None:
+    graph = tf.Graph()
+    with graph.as_default(), tf.device(PS):
+        variable = tf.Variable(1.0)
+    session = cluster.session(PS, graph)
+    answers: list[Any] = []
+    session.open(lambda reply, error: answers.append(error))
+    cluster.loop.run(0.5)
+    hosts = [cluster.servers[task].host.name for task in (PS, WORKER)]
+    cluster.net.cut(*hosts)
+    other = cluster.session(WORKER, graph)
+    other.reset(1.0, lambda reply, error: answers.append(error))
+    cluster.loop.run(2.0)
+    session.run([variable.initializer], lambda values, error: answers.append(error))
+    cluster.net.heal(*hosts)
+    cluster.loop.run(cluster.settings.connect_limit)
+    session.run([variable.value()], lambda values, error: answers.append(error))
+    cluster.loop.run(0.5)
+    assert answers == [None, None, None, None]
+
+
 def test_what_a_lost_task_was_planned_with_is_forgotten_by_the_others(cluster: SimCluster) -> None:
     graph = tf.Graph()
     with graph.as_default():
