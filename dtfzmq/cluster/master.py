@@ -367,15 +367,8 @@ class Master:
 
     # -- links ---------------------------------------------------------------------------------------------------------
 
-    def on_link_down(self, link: Any) -> None:
-        """A client is out of reach and may be gone: its steps take nothing until it is back."""
-        self._hold(link, True)
-
-    def on_link_up(self, link: Any) -> None:
-        """A client is in reach."""
-        self._hold(link, False)
-
-    def _hold(self, link: Any, held: bool) -> None:
+    def hold(self, link: Any, held: bool) -> None:
+        """A client is out of reach and may be gone (`held`): its steps take nothing until it is back."""
         for session in self.sessions.values():
             if session.link is link:
                 for step in session.steps.values():

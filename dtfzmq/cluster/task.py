@@ -14,6 +14,7 @@ from dtfzmq.base.loop import Loop
 from dtfzmq.cluster.config import ConfigProto
 from dtfzmq.cluster.master import Master
 from dtfzmq.cluster.peers import LocalPeer, Peers
+from dtfzmq.cluster.reach import Reach
 from dtfzmq.cluster.service import Service
 from dtfzmq.cluster.step import CLOSE_S
 from dtfzmq.cluster.worker import Worker
@@ -88,6 +89,7 @@ class Task:
         defaults.pop("device_count", None)
         self.master = Master(loop, self._runner, self.peers, rng, defaults)
         self.worker.report = self.master.step_failed
+        self._reach = self.worker.away = Reach(loop, self._hold)
         self.service: Service = Service(REQUESTS, self.master, self.worker, self)
         #: Called when a remote shutdown was granted.
         self.shutdown_granted: Callable[[], None] = lambda: None
@@ -121,17 +123,23 @@ class Task:
 
     def on_link_up(self, link: Any) -> None:
         """A link stands."""
-        self.master.on_link_up(link)
+        self._reach.up(link)
         self.worker.on_link_up(link)
 
     def on_link_down(self, link: Any) -> None:
         """A link has no lane for now."""
-        self.master.on_link_down(link)
+        self._reach.down(link)
+
+    def _hold(self, link: Any, held: bool) -> None:
+        """A client or a master is out of reach and may be gone, or in reach again."""
+        self.master.hold(link, held)
+        self.worker.hold(link, held)
 
     def on_link_lost(self, link: Any, error: errors.OpError) -> None:
         """A process is gone."""
         self._past_out += link.bytes_out
         self._past_in += link.bytes_in
+        self._reach.lost(link)
         self.master.on_link_lost(link, error)
         self.worker.on_link_lost(link, error)
 

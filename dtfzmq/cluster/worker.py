@@ -64,6 +64,8 @@ class Worker:
         self.forget: Callable[[int], None] = lambda step: None
         #: The link to a task, if there is one.
         self.reached: Callable[[str], Any] = lambda task: None
+        #: Links of masters that are out of reach.
+        self.away: Container[Any] = ()
         self.resources = ResourceManager(job)
         self.sessions: dict[str, WorkerSession] = {}
         self.steps: dict[int, WorkerStep] = {}
@@ -180,6 +182,8 @@ class Worker:
         step = WorkerStep(self, message.step, part, link, reply, message.trace)
         if self._holds.pop(message.step, message.held):
             step.hold(True)
+        if link in self.away:  # its feeds may come by another lane
+            step.hold_for_master(True)
         if part.meets:
             step.open()
         else:
@@ -254,6 +258,12 @@ class Worker:
         reply(m.Done())
 
     # -- links ---------------------------------------------------------------------------------------------------------
+
+    def hold(self, link: Any, held: bool) -> None:
+        """A master is out of reach and may be gone (`held`): its steps take nothing here until it is back."""
+        for step in list(self.steps.values()):
+            if step.link is link:
+                step.hold_for_master(held)
 
     def on_push_lost(self, link: Any, step: int, error: errors.OpError) -> None:
         """A tensor that we pushed will not arrive: the step's master is told, since only it can end the step."""

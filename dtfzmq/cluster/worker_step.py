@@ -65,10 +65,12 @@ class WorkerStep:
     """From RunGraph to its answer: one run per device, answered when all have ended. All methods: on the baton."""
 
     __slots__ = (
+        "_client_away",
         "_context",
         "_error",
         "_feeds",
         "_given",
+        "_master_away",
         "_reply",
         "_results",
         "_trace",
@@ -94,6 +96,7 @@ class WorkerStep:
         self._error: errors.OpError | None = None
         self._results: list[Any] = [None] * part.fetches
         self._unfinished = len(part.plans)
+        self._client_away = self._master_away = False
         # Of a partial run: its feeds, its fetches by index, and who waits for which of them.
         self._feeds: Feeds | None = None
         self._given: dict[int, Any] = {}
@@ -163,8 +166,14 @@ class WorkerStep:
             self._end()
 
     def hold(self, held: bool) -> None:
-        """Whether anything is taken for it from what outlives steps."""
-        self._context.hold(held)
+        """Its client is out of reach, or in reach again: whether anything is taken for it from what outlives steps."""
+        self._client_away = held
+        self._context.hold(held or self._master_away)
+
+    def hold_for_master(self, held: bool) -> None:
+        """As `hold`, of its master."""
+        self._master_away = held
+        self._context.hold(held or self._client_away)
 
     def _end(self) -> None:
         self._worker.step_over(self)
