@@ -79,6 +79,7 @@ class Task:
         self.incarnation = rng.getrandbits(63) | 1
         devices = make_devices(name, dict(config.device_count), self.incarnation)
         self.rendezvous = Rendezvous(loop, settings or LinkSettings())
+        self.rendezvous.beginning = self._beginning
         self._endpoint: Any = None
         self._addresses = dict(addresses)
         self.worker = Worker(loop, self._runner, name, job, devices, self.incarnation, self.rendezvous, self._route)
@@ -110,6 +111,11 @@ class Task:
     def _route(self, task: str) -> Any:
         """The link that carries pushes to `task`."""
         return self._endpoint.link(task, [self._addresses[task]] if task in self._addresses else ())
+
+    def _beginning(self) -> set[int]:
+        """Steps whose RunGraph has come, but for feeds that are on their way."""
+        links = () if self._endpoint is None else self._endpoint.links()
+        return {message.step for link in links for message in link.coming() if type(message) is m.RunGraph}
 
     # -- what comes over links -----------------------------------------------------------------------------------------
 

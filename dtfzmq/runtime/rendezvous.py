@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from dtfzmq.base import errors, names
@@ -238,6 +238,8 @@ class Rendezvous:
     def __init__(self, loop: Clock, settings: LinkSettings | None = None) -> None:
         self._loop = loop
         self._settings = settings or LinkSettings()
+        #: Steps that begin once their feeds are here, which may take long: nothing of theirs gets too old.
+        self.beginning: Callable[[], Container[int]] = tuple
         self._open: dict[int, Exchange] = {}
         self._parked: dict[int, _Parked] = {}
         self._parked_bytes = 0
@@ -362,16 +364,18 @@ class Rendezvous:
 
     def _expire(self) -> None:
         self._timer = None
-        now = self._loop.now()
+        now, beginning = self._loop.now(), self.beginning()
         for step, parked in list(self._parked.items()):
             if now - parked.since < self._settings.park_age:
                 break
-            self._evict(step, "the step did not begin in time")
+            if step not in beginning:
+                self._evict(step, "the step did not begin in time")
         expired = []
         for step, (when, _) in self._tombs.items():
             if now - when < self._settings.tombstone_age:
                 break
-            expired.append(step)
+            if step not in beginning:
+                expired.append(step)
         for step in expired:
             del self._tombs[step]
         if self._parked or self._tombs:

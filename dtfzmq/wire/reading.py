@@ -26,6 +26,7 @@ class Waiting:
         self._end: Ending | None = end
         self._missing = 0
         self._fetched: list[Incoming] = []
+        #: None as long as the message itself is on its way.
         self.message: Any = None
 
     def fetch(self, descriptor: Any, deliver: Callable[[Array], None]) -> None:
@@ -37,6 +38,7 @@ class Waiting:
         incoming.by_segment = incoming.nbytes >= link.settings.shared_limit
         incoming.deliver = deliver
         incoming.failed = self.give_up
+        incoming.of = self
         self._fetched.append(incoming)
         self._link.grant(incoming)
 

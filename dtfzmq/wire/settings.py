@@ -54,8 +54,9 @@ class LinkSettings:
     pool: int = 512 * MIB
     #: Seconds that such memory is kept unused.
     pool_age: float = 2.0
-    #: A parked tensor or announcement is evicted after this, or above so many bytes.
-    park_age: float = 60.0
+    #: A parked tensor or announcement is evicted after this, or above so many bytes. What begins its step may be behind
+    #: two full windows of the control lane, which take half of this on a line of 0.5 Mbit/s.
+    park_age: float = 300.0
     park_bytes: int = 256 * MIB
     #: Steps of which is remembered that a link carried a push, if nobody tells that they are over.
     recent_steps: int = 2000

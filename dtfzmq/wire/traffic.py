@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dtfzmq.base import errors
@@ -275,6 +275,12 @@ class Traffic(Sender):
             return False
         self.came(incoming, incoming.finish())
         return True
+
+    def coming(self) -> Iterator[Any]:
+        """Messages that came but for tensors of theirs, which are on their way."""
+        for incoming in self.incoming.values():
+            if incoming.of is not None and incoming.of.message is not None:
+                yield incoming.of.message
 
     def came(self, incoming: Incoming, array: Array) -> None:
         """A tensor is whole: hand it over."""

@@ -158,6 +158,7 @@ class Incoming:
         "memory",
         "name",
         "nbytes",
+        "of",
         "owned",
         "shape",
         "step",
@@ -180,6 +181,8 @@ class Incoming:
         self.taken = 0
         self.deliver: Callable[[Array], None] | None = None
         self.failed: Callable[[Exception], None] | None = None
+        #: The reading.Waiting whose tensor it is; None for one that was pushed.
+        self.of: Any = None
 
     @property
     def dtype(self) -> dtypes.DType:

@@ -205,6 +205,34 @@ def test_parking_is_bounded_in_age(meet: Rendezvous, loop: SimLoop) -> None:
         meet.open(7)
 
 
+def test_a_step_that_is_about_to_begin_keeps_what_came_early(meet: Rendezvous, loop: SimLoop) -> None:
+    feeds_come = {7}
+    meet.beginning = lambda: feeds_come
+    for step in (6, 7, 8):
+        meet.arrived(step, KEY, "x")
+    loop.run(100.0)
+    assert (meet.statistics().parked, meet.statistics().evicted) == (1, 2)
+    feeds_come.clear()
+    loop.run(5.0)
+    assert (meet.statistics().parked, meet.statistics().evicted) == (0, 3)
+
+
+def test_a_step_that_was_cancelled_and_is_about_to_begin_is_refused_however_late(
+    meet: Rendezvous, loop: SimLoop
+) -> None:
+    feeds_come = {7}
+    meet.beginning = lambda: feeds_come
+    for step in (6, 7, 8):
+        meet.close(step)
+    loop.run(100.0)
+    assert meet.statistics().tombstones == 1
+    with pytest.raises(errors.AbortedError, match="Step 7 is over"):
+        meet.refuse(7)
+    feeds_come.clear()
+    loop.run(10.0)
+    assert meet.statistics().tombstones == 0
+
+
 def test_parking_is_bounded_in_bytes_and_the_oldest_go_first(meet: Rendezvous) -> None:
     for step in range(1, 6):
         meet.arrived(step, KEY, np.zeros(3000, np.uint8))
