@@ -141,7 +141,15 @@ class Server:
             known = {j: spec.as_dict()[j] for j in spec.jobs if spec.dense(j)}
             with self._loop.held():
                 transport = Network(self._loop, settings)
-                self._endpoint = Endpoint(self._loop, transport, me, self._task, settings, known)  # type: ignore[arg-type]  # dense jobs are lists
+                self._endpoint = Endpoint(
+                    self._loop,
+                    transport,
+                    me,
+                    self._task,
+                    settings,
+                    known,  # type: ignore[arg-type]  # dense jobs are lists
+                    addresses=others,
+                )
                 try:
                     self._host, self._port = self._bind(bind_address)
                 except errors.OpError:
@@ -164,7 +172,7 @@ class Server:
         host, port = split_address(self._address) or ("", 0)
         try:
             wanted = self._address if bind_address is None else _bind_address(bind_address, port)
-            bound = addresses.parse(self._endpoint.bind(wanted, exact=bind_address is not None))
+            bound = addresses.parse(self._endpoint.bind(wanted, self._address, bind_address is not None))
         except errors.OpError as error:
             text = f"Could not start server for {self.task}: {error.message}"
             wrong = isinstance(error, errors.InvalidArgumentError)

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from dtfzmq.base import errors
 from dtfzmq.base import loop as loops
+from dtfzmq.wire import addresses as texts
 from dtfzmq.wire import hello, seldom
 from dtfzmq.wire.buffers import BufferPool, Bytes, aligned
 from dtfzmq.wire.calls import Reply
@@ -101,6 +102,7 @@ class Endpoint:
     """Baton only.
 
     `known_tasks` maps each dense job to the addresses of its tasks 0..n-1; a job that is known in part is left out.
+    `addresses` says where each task that is known is looked for, also one that came by itself.
     `rng` draws pauses between attempts.
     """
 
@@ -113,6 +115,7 @@ class Endpoint:
         settings: LinkSettings | None = None,
         known_tasks: Mapping[str, list[str]] | None = None,
         rng: random.Random | None = None,
+        addresses: Mapping[str, str] | None = None,
     ) -> None:
         self.loop = loop
         self.transport = transport
@@ -121,6 +124,7 @@ class Endpoint:
         self.settings = settings or LinkSettings()
         self.known_tasks: Mapping[str, list[str]] = dict(known_tasks or {})
         self.rng = rng or random.Random()
+        self._addresses = dict(addresses or {})
         self.ack_step = self.settings.control_window // 4
         self.credit_step = self.settings.bulk_window // 4
         self.channels: set[Channel] = set()
@@ -152,13 +156,17 @@ class Endpoint:
     # -- for the owner ------------------------------------------------------------------------------------------------
 
     def bind(self, address: str, advertised: str = "", exact: bool = False) -> str:
-        """Listen at `address` ("host:port", any scheme). Returns the address to tell others; port 0 is filled in.
+        """Listen at `address` ("host:port", any scheme). Returns it; port 0 is filled in.
 
-        Raises errors.OpError naming the address if it cannot be bound. `exact`: see Transport.listen.
+        Others are told `advertised`, or what is bound; of a port 0 that which is bound, and of every interface nothing,
+        since whoever dials that reaches itself. Raises errors.OpError naming the address if it cannot be bound.
+        `exact`: see Transport.listen.
         """
         self._listener = self.transport.listen(address, self._accept, exact)
-        bound = advertised or self._listener.address
-        self.me = dataclasses.replace(self.me, address=bound)
+        bound = self._listener.address
+        told = texts.parse(advertised or bound)
+        told = told._replace(port=told.port or texts.parse(bound).port)
+        self.me = dataclasses.replace(self.me, address="" if texts.is_wide(told.host) else told.text())
         return bound
 
     def link(self, name: str, addresses: Sequence[str] = ()) -> Link:
@@ -402,7 +410,8 @@ class Endpoint:
             channel.refuse(errors.FailedPreconditionError(None, None, "The control lane comes first."))
             return
         if link is None:
-            link = self._make(who.name, (), said.stream, self.settings.limit)
+            known = [self._addresses[who.name]] if who.name in self._addresses else ()
+            link = self._make(who.name, known, said.stream, self.settings.limit)
             if by_name:
                 self._named[who.name] = link
             else:

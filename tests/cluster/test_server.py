@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 
 import dtfzmq as tf
+from dtfzmq.wire.messages import GetStatus
 from tests.kit.cluster import Cluster
 from tests.kit.waiting import wait_for
+from tests.wire.test_zmq_links import Client
 
 
 @pytest.fixture
@@ -108,6 +110,34 @@ def test_port_zero_and_a_bind_address_of_its_own(free_port):
     assert value_of(two.target) == 21
     assert value_of(f"zmq://127.0.0.1:{free_port}") == 21
     two.stop()
+
+
+@pytest.mark.parametrize(
+    ("host", "bind", "told"),
+    [
+        ("127.0.0.1:PORT", None, "zmq://127.0.0.1:PORT"),
+        ("worker-0.example:PORT", "127.0.0.1", "zmq://worker-0.example:PORT"),
+        ("worker-0.example:PORT", "0.0.0.0:PORT", "zmq://worker-0.example:PORT"),
+        ("worker-0.example:2222", "0.0.0.0:PORT", "zmq://worker-0.example:2222"),
+        ("worker-0.example:0", "0.0.0.0:PORT", "zmq://worker-0.example:PORT"),
+        ("localhost:0", None, "zmq://localhost:PORT"),
+        ("0.0.0.0:PORT", None, ""),
+        ("[::]:PORT", None, ""),
+        ("0.0.0.0:PORT", "127.0.0.1", ""),
+    ],
+)
+def test_peers_are_told_where_the_cluster_has_a_server_and_not_what_it_binds(free_port, host, bind, told):
+    port = str(free_port)
+    server = tf.train.Server({"w": [host.replace("PORT", port)]}, bind_address=bind and bind.replace("PORT", port))
+    port = port if "PORT" in host or bind else server.target.rpartition(":")[2]
+    client = Client()
+    try:
+        link = client.link(f"127.0.0.1:{port}")
+        client.call(link, GetStatus())
+        assert link.peer.address == told.replace("PORT", port)
+    finally:
+        client.close()
+        server.stop()
 
 
 @pytest.mark.parametrize("bind", ["10.99.99.99", "lo0", "127.0.0.1x", "[2001:db8::1]", "", "*", "no host", "a" * 80])

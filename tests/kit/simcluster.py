@@ -45,7 +45,8 @@ class SimServer:
         job, _ = names.job_and_index(name)
         self.core = Task(loop, name, job, cluster.addresses, None, rng, LaterRunner(loop, rng), cluster.settings)
         who = Who(name, self.core.incarnation, rng.randrange(1, 9999), "sim")
-        self.endpoint = Endpoint(loop, self.host.transport, who, self.core, cluster.settings, cluster.known, rng)
+        given = cluster.settings, cluster.known, rng, cluster.addresses
+        self.endpoint = Endpoint(loop, self.host.transport, who, self.core, *given)
         self.core.connect(self.endpoint)
         self.endpoint.bind(cluster.addresses[name])
 

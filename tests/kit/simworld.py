@@ -101,6 +101,7 @@ class SimTask:
             world.settings,
             world.known if address else {},
             random.Random(world.rng.random()),
+            world.addresses if address else {},
         )
         segments = self.endpoint._segments
         if segments is not None:
