@@ -18,6 +18,7 @@ from dtfzmq.wire.calls import Reply
 from dtfzmq.wire.hello import Who
 from dtfzmq.wire.lane import Channel
 from dtfzmq.wire.link import NEW, UP, Link
+from dtfzmq.wire.lost import Lost
 from dtfzmq.wire.offer import Offer
 from dtfzmq.wire.segments import Segments, supported
 from dtfzmq.wire.settings import LinkSettings
@@ -25,9 +26,6 @@ from dtfzmq.wire.shared import Sharing
 from dtfzmq.wire.transport import BULK, CONTROL, Lane, Listener, Transport
 
 _log = logging.getLogger("dtfzmq")
-
-# So many names and addresses of links that were lost are remembered.
-_MAX_LOST = 1024
 
 
 class Clock(Protocol):
@@ -133,10 +131,7 @@ class Endpoint:
         self._unnamed: dict[tuple[int, int], Link] = {}
         self._targets: dict[tuple[str, ...], Link] = {}
         self._all: dict[Link, None] = {}
-        # By name or addresses, the name if it is known.
-        self._lost: dict[str, str] = {}
-        # Of links that were given up, by our generation: how much came on them.
-        self._given_up: dict[int, int] = {}
+        self._lost = Lost()
         self._count = itertools.count(1)
         self._pushed: dict[int, list[Any]] = {}
         self._listener: Listener | None = None
@@ -183,14 +178,13 @@ class Endpoint:
             if not found.addresses:
                 found.addresses = list(addresses)
             return found
-        known = name in self._lost or str(target) in self._lost
-        patience = self.settings.limit if known else self.settings.connect_limit
+        patience = self.settings.limit if self._lost.had(name, target) else self.settings.connect_limit
         link = self._make(name, addresses, 0 if name and self.me.name else next(self._count), patience)
         if name:
             self._named[name] = link
         else:
             self._targets[target] = link
-            link.name = self._lost.get(str(target), "")  # for people: who was there is who is missed
+            link.name = self._lost.name_at(target)  # for people: who was there is who is missed
         link.start()
         return link
 
@@ -303,32 +297,20 @@ class Endpoint:
 
     def link_up(self, link: Link) -> None:
         """A link is up."""
-        self._lost.pop(link.name, None)
-        self._lost.pop(str(tuple(link.addresses)), None)
+        self._lost.found(link)
         link._guarded(self.service.on_link_up, link)
 
     def link_lost(self, link: Link) -> None:
         """A link is no more: forget it."""
         if link.error is not None and not link.error.origin:
             link.error.origin = self.me.name  # not the task that is lost says so
-        for target in [key for key, found in self._targets.items() if found is link]:
-            self._lost[str(target)] = link.name
+        self._lost.add(link, [key for key, found in self._targets.items() if found is link])
         tables: tuple[dict[Any, Link], ...] = (self._named, self._unnamed, self._targets)
         for table in tables:
             for key in [k for k, v in table.items() if v is link]:
                 del table[key]
         self._all.pop(link, None)
         self._owing.discard(link)
-        if link.name:
-            self._lost[link.name] = link.name
-        elif link.addresses:
-            self._lost[str(tuple(link.addresses))] = ""
-        while len(self._lost) > _MAX_LOST:
-            del self._lost[next(iter(self._lost))]
-        if link.their_generation:
-            self._given_up[link.generation] = link.inbox.received
-            if len(self._given_up) > _MAX_LOST:
-                del self._given_up[next(iter(self._given_up))]
 
     def adopt(self, link: Link, who: Who) -> bool:
         """A link learned who its peer is. False if the link was refused for it, and lost."""
@@ -382,24 +364,15 @@ class Endpoint:
     def _admit(self, channel: Channel, said: hello.Hello, who: Who, link: Link | None, by_name: bool) -> None:
         if link is not None and link.their_generation:
             if said.generation > link.their_generation:
-                link.lose(
-                    errors.UnavailableError(None, None, f"{link.route()} was lost: the other end had given it up.")
-                )
+                why = "the other end had given it up"
+                link.lose(errors.UnavailableError(None, None, f"{link.route()} was lost: {why}."), why)
                 link = None
             elif said.generation < link.their_generation:
                 channel.refuse(errors.AbortedError(None, None, "This link was given up by its own side."))
                 return
         mine = 0 if link is None else link.generation
         if said.your_generation and said.your_generation != mine:
-            channel.refuse(
-                errors.UnavailableError(
-                    None,
-                    None,
-                    f"{self.me.title()} had given the link up, since it was down for too long. Run again what it was "
-                    "used for.",
-                ),
-                self._given_up.get(said.your_generation, -1),
-            )
+            channel.refuse(*self._lost.refusal(self.me.title(), said.your_generation))
             return
         sent = 0 if link is None else link.outbox.number
         if said.received > sent:
@@ -447,7 +420,8 @@ class Endpoint:
 
     def _replace(self, channel: Channel, said: hello.Hello, who: Who, holder: Link) -> None:
         if holder.error is None:
-            holder.lose(errors.AbortedError(None, None, f"{holder.route()} was lost: {hello.restarted(who)}"))
+            why = hello.restarted(who)
+            holder.lose(errors.AbortedError(None, None, f"{holder.route()} was lost: {why}"), why)
         self.on_hello(channel, said, who)
 
     def statistics(self) -> dict[str, Any]:

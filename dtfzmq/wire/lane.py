@@ -287,4 +287,4 @@ class Channel:
         why = f"{FOREIGN} ({error})"
         self.end(why)
         if live and link is not None:
-            link.lose(errors.InternalError(None, None, f"{link.route()} was given up: {why}."))
+            link.lose(errors.InternalError(None, None, f"{link.route()} was given up: {why}."), why)

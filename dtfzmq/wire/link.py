@@ -50,6 +50,8 @@ class Link(Carrier):
         self._since = self.loop.now()
         self._patience = patience
         self._why = ""
+        #: Why it was lost, without from and to.
+        self.why_lost = ""
         self._timer: Any = None
         self._bulk_timer: Any = None
         self._attempts = (Attempts(self.loop, self.settings), Attempts(self.loop, self.settings))
@@ -181,7 +183,7 @@ class Link(Carrier):
 
     def _unavailable(self, why: str) -> None:
         text = f"{self.route()} was lost: {why}. Steps that used it were aborted; run them again."
-        self.lose(errors.UnavailableError(None, None, text))
+        self.lose(errors.UnavailableError(None, None, text), why)
 
     def _worth_while(self, kind: int, reason: str) -> bool:
         """A lane of this kind that was sent on is over. False if others are in vain; then the link is lost."""
@@ -196,7 +198,7 @@ class Link(Carrier):
             return True
         why = f"{attempts.vain} {what} in a row ended before anything got through (the last: {reason})"
         text = f"{self.route()} was lost: {why}. Check what the network between them does with long messages."
-        self.lose(errors.UnavailableError(None, None, text), farewell=f"it gave the link up: {why}")
+        self.lose(errors.UnavailableError(None, None, text), why, farewell=f"it gave the link up: {why}")
         return False
 
     def welcome(self, channel: Channel, who: hello.Who, generation: int) -> bool:
@@ -340,10 +342,11 @@ class Link(Carrier):
             return
         if who.incarnation == self.incarnation and self.state == UP:
             return  # a second way to a peer that we have
-        error.message = f"{self.route()} was refused: {error.message}"
+        why = error.message
+        error.message = f"{self.route()} was refused: {why}"
         error.args = (error.message,)
         unseen = self.take_unseen(received) if received >= 0 else ()
-        self.lose(error)
+        self.lose(error, why)
         for call in unseen:
             self._guarded(call.ask_again)
 
@@ -354,9 +357,13 @@ class Link(Carrier):
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
-    def lose(self, error: errors.OpError, *, farewell: str = "") -> None:
-        """The end of this link, with its reason; `farewell` is told to the peer. Nothing more is sent or received."""
+    def lose(self, error: errors.OpError, why: str = "", *, farewell: str = "") -> None:
+        """The end of this link, with its reason, here and, as `why`, for a peer that still believes in it.
+
+        `farewell` is told to the peer now. Nothing more is sent or received.
+        """
         if self.error is None:
+            self.why_lost = why or error.message
             self.leave(error, farewell)
             self.settle()
 

@@ -100,8 +100,8 @@ def a_value_is_delivered_twice(patch: pytest.MonkeyPatch) -> None:
 def a_lost_link_does_not_say_between_whom(patch: pytest.MonkeyPatch) -> None:
     whole = Link.lose
 
-    def lose(self: Link, error: errors.OpError, **more: Any) -> None:
-        whole(self, errors.UnavailableError(None, None, "a link was lost"), **more)
+    def lose(self: Link, error: errors.OpError, *why: str, **more: Any) -> None:
+        whole(self, errors.UnavailableError(None, None, "a link was lost"), *why, **more)
 
     patch.setattr(Link, "lose", lose)
 
