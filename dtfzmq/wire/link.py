@@ -331,17 +331,19 @@ class Link(Carrier):
         self.inquiry.answer(False)  # last: a newcomer may be waiting to take the peer's place
 
     def refused(self, channel: Channel, error: errors.OpError, who: hello.Who, received: int) -> None:
-        """A hello of ours was refused. That of a bulk lane is tried again, any other is the end.
+        """A hello of ours was refused. That is the end, but for a bulk lane, which is tried again.
+
+        Nor is it for a second way to a peer that we have, or where the peer itself said that it is and another is: it
+        came by itself, and may come again.
 
         `received`: how much the peer had received when it gave this link up, below 0 if that is not known.
         """
         if self.error is not None:
             return
-        if channel.kind == BULK:
-            self._diallers[BULK].failed(channel, error.message)
+        hearsay = not self.addresses and who.name != self.name
+        if channel.kind == BULK or hearsay or (who.incarnation == self.incarnation and self.state == UP):
+            self._diallers[channel.kind].failed(channel, error.message)
             return
-        if who.incarnation == self.incarnation and self.state == UP:
-            return  # a second way to a peer that we have
         why = error.message
         error.message = f"{self.route()} was refused: {why}"
         error.args = (error.message,)
