@@ -393,9 +393,13 @@ class Endpoint:
         channel.accept(link, who, said.received)
 
     def _claim(self, channel: Channel, said: hello.Hello, who: Who, holder: Link) -> None:
-        """A second process claims a task's name: the first one keeps it while it is alive."""
+        """A second process claims a task's name: the first one keeps it while it is alive.
+
+        A connection of one that is dead has ended. That both are at one address proves nothing: two machines may each
+        have been given it.
+        """
         old = holder.peer
-        if holder.state == NEW or old is None or (who.address and who.address == old.address):
+        if holder.state == NEW or old is None:
             self._replace(channel, said, who, holder)
             return
 
