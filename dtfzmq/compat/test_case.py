@@ -12,6 +12,7 @@ import numpy as np
 
 from dtfzmq.base import dtypes, errors, names
 from dtfzmq.client.session import Session
+from dtfzmq.graph.convert import as_array
 from dtfzmq.graph.graph import Graph, Tensor, get_default_graph, reset_default_graph
 
 
@@ -42,7 +43,7 @@ class TestCase(unittest.TestCase):
     def _array(self, value: Any) -> Any:
         if isinstance(value, Tensor) or hasattr(value, "_as_graph_element"):
             value = value.eval()
-        return np.asarray(value)
+        return as_array(value)
 
     def assertAllEqual(self, a: Any, b: Any, msg: str | None = None) -> None:
         """Arrays of one shape and equal elements."""

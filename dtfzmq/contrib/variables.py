@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dtfzmq.contrib.arg_scope import add_arg_scope
+from dtfzmq.graph.convert import as_array
 from dtfzmq.graph.graph import Operation
 from dtfzmq.graph.keys import GraphKeys
 from dtfzmq.graph.scopes import add_to_collection, device, get_collection
@@ -156,7 +157,7 @@ def assign_from_values(var_names_to_values: dict[str, Any]) -> tuple[Operation, 
     ops = []
     for name, value in var_names_to_values.items():
         var = get_unique_variable(name)
-        array = np.asarray(value)
+        array = as_array(value)
         if array.size != var.get_shape().num_elements():
             raise ValueError(f"Variable {name} has {var.get_shape().num_elements()} elements, not {array.size}.")
         fed = placeholder(var.dtype.base_dtype, var.get_shape(), name=f"placeholder/{var.op.name}")

@@ -122,12 +122,7 @@ def make_array(value: Any, dtype: DType | None = None) -> npt.NDArray[Any]:
         return _checked_int(value, dtype)
     if dtype is not None:
         _check_leaves(value, dtype)
-    try:
-        array = np.array(value)
-    except ValueError:
-        raise ValueError(
-            f"Can't convert non-rectangular Python sequence to Tensor: {_short(value)}"
-        ) from None
+    array = as_array(value)
     if array.dtype == object or array.dtype.kind in "SU":
         return _from_objects(value, array, dtype)
     if dtype is None:
@@ -164,7 +159,7 @@ def _has_numpy(value: Any) -> bool:
 
 
 def _from_numpy(value: npt.NDArray[Any] | np.generic, dtype: DType | None) -> npt.NDArray[Any]:
-    array = np.asarray(value)
+    array = as_array(value)
     if array.dtype.kind in "SUO":
         return _from_objects(value, array, dtype)
     own = dtypes.of_array(array)
@@ -180,8 +175,6 @@ def _from_numpy(value: npt.NDArray[Any] | np.generic, dtype: DType | None) -> np
 def _from_objects(value: Any, array: npt.NDArray[Any], dtype: DType | None) -> npt.NDArray[Any]:
     if dtype not in (None, dtypes.string):
         raise TypeError(f"Expected {dtype.name if dtype else ''}, got {_short(value)} of type 'str' instead.")
-    if array.dtype.kind == "S" and not isinstance(value, np.ndarray):
-        array = _object_array(value)  # numpy's fixed-width bytes would strip trailing NULs
     out = np.empty(array.shape, object)
     flat, source = out.reshape(-1), array.reshape(-1)
     for i, item in enumerate(source):
@@ -189,9 +182,18 @@ def _from_objects(value: Any, array: npt.NDArray[Any], dtype: DType | None) -> n
     return out
 
 
-def _object_array(value: Any) -> npt.NDArray[Any]:
+def as_array(value: Any) -> npt.NDArray[Any]:
+    """As np.asarray, but text and bytes as an array of objects: numpy's of fixed width lose NULs at their end.
+
+    Raises ValueError for a ragged list.
+    """
+    if isinstance(value, np.ndarray):
+        return value
     try:
-        return np.array(value, dtype=object)
+        array = np.asarray(value)
+        return np.asarray(value, object) if array.dtype.kind in "SU" else array
+    except UnicodeDecodeError:  # of text beside bytes that are no ASCII
+        return np.asarray(value, object)
     except ValueError:
         raise ValueError(f"Can't convert non-rectangular Python sequence to Tensor: {_short(value)}") from None
 

@@ -59,8 +59,7 @@ def _alone(outputs: list[Array], sparse: int) -> list[Array]:
 
 
 def _tuple(outputs: list[Array]) -> Any:
-    arrays = [part if isinstance(part, np.ndarray) else np.array(part) for part in outputs]
-    return arrays[0] if len(arrays) == 1 else tuple(arrays)
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
 def _texts(values: Any) -> list[bytes]:

@@ -16,7 +16,7 @@ from dtfzmq.base import dtypes, errors
 from dtfzmq.base.dtypes import DType
 from dtfzmq.base.names import article
 from dtfzmq.base.signals import deferral
-from dtfzmq.graph.convert import convert_to_tensor
+from dtfzmq.graph.convert import as_array, convert_to_tensor
 from dtfzmq.graph.graph import Operation, get_default_graph
 from dtfzmq.graph.registry import NO_GRAD, Sample, op
 from dtfzmq.graph.shape_rules import none, unknown
@@ -36,9 +36,9 @@ def _keep(fn: Callable[..., Any]) -> str:
 
 
 def _result(value: Any, wanted: DType, label: str, index: int) -> Any:
-    array = np.asarray(value, order="C")
+    array = np.asarray(as_array(value), order="C")
     if array.dtype.kind in "SUO":
-        array = np.asarray(convert_to_tensor_value(value, label))
+        array = convert_to_tensor_value(value, label)
     found = dtypes.of_array(array)
     if found is not wanted:
         raise errors.InvalidArgumentError(
@@ -54,7 +54,9 @@ def convert_to_tensor_value(value: Any, label: str) -> np.ndarray:
     for i, item in enumerate(flat):
         if isinstance(item, str):
             flat[i] = item.encode()
-        elif not isinstance(item, bytes):
+        elif isinstance(item, bytes):
+            flat[i] = bytes(item)
+        else:
             raise errors.InvalidArgumentError(
                 None, None, f"{label} returned {article(type(item).__name__)}, which is no tensor's element"
             )

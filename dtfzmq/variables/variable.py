@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
-import numpy as np
-
 from dtfzmq.base import dtypes
 from dtfzmq.base.dtypes import DType
 from dtfzmq.base.shapes import TensorShape, as_shape, unknown_shape
@@ -328,7 +326,7 @@ class Variable(ReadsFirst):
 
     def load(self, value: Any, session: Any = None) -> None:
         """Set the value from Python, by the given or default session, without adding to the graph."""
-        self._initializer_op.run({self._initializer_op.inputs[1]: np.asarray(value)}, session)
+        self._initializer_op.run({self._initializer_op.inputs[1]: value}, session)
 
     # -- partitions -------------------------------------------------------------------------------------------------
     def _set_save_slice_info(self, info: _SaveSliceInfo) -> None:
