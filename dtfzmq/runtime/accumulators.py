@@ -163,9 +163,13 @@ class ConditionalAccumulator:
                 return
             take.ended = True
             self._takes.remove(take)
+            calls: list[Callable[[], None]] = []
+            self._pump(calls)  # it may have held others up that want less
         error = errors.CancelledError(None, None, "TakeGrad operation was cancelled")
         error.derived = True
         take.done.fail(error)
+        for fn in calls:
+            fn()
 
     def apply_slices(self, indices: Any, values: Any, shape: tuple[int, ...] | None, local_step: int) -> None:
         """Only a sparse accumulator takes slices."""

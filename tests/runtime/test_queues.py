@@ -294,6 +294,16 @@ def test_accumulator_waits_and_yields_the_mean() -> None:
     assert acc.num_accumulated() == 1
 
 
+def test_a_cancelled_take_lets_those_behind_it_have_what_is_enough_for_them() -> None:
+    acc, greedy, modest = ConditionalAccumulator("a", dtypes.float32, TensorShape([])), Step(), Done()
+    acc.take_grad(greedy, 3, Done())
+    acc.take_grad(Step(), 1, modest)
+    acc.apply_grad(np.float32(4), 0)
+    assert modest.pending
+    greedy.cancel()
+    assert modest.values == [4] and acc.num_accumulated() == 0
+
+
 def test_accumulator_cancellation_and_bad_input() -> None:
     acc, step, done = ConditionalAccumulator("a", dtypes.float32, TensorShape([2])), Step(), Done()
     acc.take_grad(step, 1, done)
