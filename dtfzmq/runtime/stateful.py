@@ -82,7 +82,11 @@ def _token_queue(node: Node, resources: ResourceManager) -> Getter:
     def build(name: str) -> Any:
         return TokenQueue(name, *asked, attrs["members"])
 
-    return _found(node, resources, "Queue", build, lambda q: q.match(TokenQueue.kind, node.name, *asked))
+    def check(queue: Any) -> None:
+        queue.match(TokenQueue.kind, node.name, *asked)
+        queue.regroup(attrs["members"])
+
+    return _found(node, resources, "Queue", build, check)
 
 
 def _accumulator(kind: str, factory: Callable[..., Any]) -> Callable[[Node, ResourceManager], Getter]:

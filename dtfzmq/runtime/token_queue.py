@@ -46,6 +46,13 @@ class TokenQueue(FIFOQueue):
         self._looks = False
         self._warned = False
 
+    def regroup(self, members: int) -> None:
+        """A program asks for a group of `members`. In one of another size those lost before are not missed."""
+        with self._lock:
+            if members != self.members:
+                self.members = members
+                self._lost_takers.clear()
+
     def enqueue_many(self, ctx: Cancellable, components: Element, done: Done) -> None:
         """See FIFOQueue; the step's master gives tokens out."""
         self._note(ctx, self._givers, self._lost_givers)

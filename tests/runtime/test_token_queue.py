@@ -10,6 +10,8 @@ import pytest
 
 from dtfzmq.base import dtypes, errors
 from dtfzmq.base.shapes import TensorShape
+from dtfzmq.graph.node import Node
+from dtfzmq.runtime import stateful
 from dtfzmq.runtime.resources import ResourceManager
 from dtfzmq.runtime.token_queue import TokenQueue
 
@@ -135,6 +137,28 @@ def test_a_manager_tells_the_resources_that_count_on_a_task() -> None:
     waiting = take(queue, "w0")
     resources.lost("w1", "gone")
     assert waiting.errors
+
+
+def test_a_program_of_fewer_workers_goes_on_without_those_that_were_lost() -> None:
+    resources, attrs = ResourceManager("ps"), {"capacity": -1, "component_types": [dtypes.int64]}
+
+    def program(members: int) -> TokenQueue:
+        more = {"shapes": [TensorShape([])], "container": "", "shared_name": "t", "members": members}
+        node = Node("tokens", "TokenQueue", attrs={**attrs, **more})
+        found = stateful.resource(node, resources)()
+        assert isinstance(found, TokenQueue)
+        return found
+
+    queue = program(3)
+    for member in ("w0", "w1", "w2"):
+        take(queue, member)
+    queue.lost("w2", "gone")
+    assert take(queue, "w0").errors
+    assert program(3) is queue and take(queue, "w0").errors
+    assert program(2) is queue
+    assert not take(queue, "w0").errors and not take(queue, "w1").errors
+    queue.lost("w1", "gone")
+    assert take(queue, "w0").errors
 
 
 class Timers:
