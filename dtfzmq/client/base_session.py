@@ -334,6 +334,7 @@ class BaseSession:
                 tuple(t.name for t in tensors),
                 tuple(t.name for t in compiled.tensors),
                 tuple(op.name for op in compiled.targets),
+                self._timeout,
             )
         )
         return ready.partial

@@ -20,7 +20,7 @@ _LOOK_EVERY_S = 0.03
 class Answer(Completion):
     """What a caller waits for when it asked a master: the reply to a direct call and the `done` of a link's call."""
 
-    __slots__ = ("call", "late")
+    __slots__ = ("call", "late", "on_cancel")
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,6 +28,8 @@ class Answer(Completion):
         self.late: Callable[[Any], None] | None = None
         #: The request on its link; None for a direct one.
         self.call: Any = None
+        #: See wire.calls.Reply; of a direct one.
+        self.on_cancel: Callable[[], None] | None = None
 
     def __call__(self, reply: Any, error: BaseException | None = None) -> None:
         if self.late is not None:
@@ -94,6 +96,8 @@ class LocalConnection:
     def drop(self, answer: Answer, late: Callable[[Any], None] | None) -> None:
         """See Connection."""
         answer.late = late
+        if late is None and answer.on_cancel is not None:
+            answer.on_cancel()
 
 
 class Left(Exception):

@@ -170,13 +170,25 @@ class PartialRuns:
         handle = f"{session.handle}:{self._count}"
         signature = (message.feeds, message.fetches, message.targets)
 
-        given_up: list[bool] = []
-        if link is not None:
-            reply.on_cancel = lambda: given_up.append(True)
+        limit = checked_limit(message.timeout)
+        timer: Any = None
+        over: list[bool] = []
+
+        def end() -> None:
+            over.append(True)
+            if timer is not None:
+                timer.cancel()
+
+        def late() -> None:
+            end()
+            reply.fail(job.late(limit))
+
+        reply.on_cancel = end
 
         def ready(plan: StepPlan | None, error: errors.OpError | None) -> None:
-            if given_up:
+            if over:
                 return
+            end()
             if plan is None:
                 assert error is not None
                 reply.fail(error)
@@ -189,7 +201,9 @@ class PartialRuns:
             run.step = master.launch(session, plan, -self._count, link, _End(run), [None] * len(message.feeds), 0.0, 0)
             reply(m.PartialRunReady(handle))
 
-        master.plan(session, signature, ready, partial=True)
+        job = master.plan(session, signature, ready, partial=True)
+        if limit and not over:
+            timer = master.loop.call_later(limit, late)
 
     def step(self, session: MasterSession, link: Any, message: m.PartialRunStep, reply: Any) -> None:
         """Feed and fetch a part of it. A call that runs out of time, or is cancelled, ends the whole."""
@@ -197,10 +211,10 @@ class PartialRuns:
         run: PartialRun | None = session.partials.get(message.partial)
         if run is None:
             raise errors.InvalidArgumentError(None, None, "Must run PartialRunSetup before performing partial runs.")
-        self._check(session, run, message)
         if run.over and run.error is not None:
             session.partials.pop(message.partial, None)
             raise run.error
+        self._check(session, run, message)
         run.feeds -= set(message.names)
         run.fetches -= set(message.fetches)
         last = not run.feeds and not run.fetches
@@ -208,8 +222,7 @@ class PartialRuns:
             session.partials.pop(message.partial, None)
         feeds = {run.all_feeds[name]: value for name, value in zip(message.names, message.feeds)}
         call = _Call(run, reply, message.fetches, last)
-        if link is not None:
-            reply.on_cancel = call.cancelled
+        reply.on_cancel = call.cancelled
         if limit:
             call.timer = self._master.loop.call_later(limit, call.late, limit)
         call.begin(session, feeds)

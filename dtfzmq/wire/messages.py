@@ -83,12 +83,16 @@ class CancelRun:
 
 @message
 class PartialRunSetup:
-    """Reserve a step that is fed and fetched in several calls. Answered by PartialRunReady."""
+    """Reserve a step that is fed and fetched in several calls, within `timeout` s; 0 is no limit.
+
+    Answered by PartialRunReady.
+    """
 
     handle: str
     feeds: tuple[str, ...]
     fetches: tuple[str, ...]
     targets: tuple[str, ...]
+    timeout: float = 0.0
 
 
 @message

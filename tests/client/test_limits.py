@@ -247,6 +247,37 @@ def test_a_partial_run_keeps_the_limit_of_its_session(network: bool) -> None:
             assert session.run(a + 1.0, {a: 1.0}) == 2
 
 
+@pytest.mark.parametrize("network", [False, True], ids=["same process", "over a link"])
+def test_a_partial_run_that_cannot_begin_in_time_names_who_is_late_and_leaves_nothing(network: bool) -> None:
+    limits = {"operation_timeout_in_ms": 300}
+    with servers.start({"ps": 1, "worker": 1}) as made:
+        with tf.device("/job:ps/task:0"):
+            a = tf.placeholder(tf.float32, [])
+            there = a + tf.random_uniform([])
+        target = made["worker:0"].target
+        with tf.Session(target, config=config(**limits) if network else tf.ConfigProto(**limits)) as session:
+            release = hold(made["ps:0"], m.RegisterGraph)
+            with pytest.raises(tf.errors.DeadlineExceededError, match="still waiting for /job:ps/replica:0/task:0"):
+                session.partial_run_setup([there], [a])
+            release()
+            assert session.run(there, {a: 1.0}, options=tf.RunOptions(timeout_in_ms=10_000)) >= 1
+            master = made["worker:0"].core.master
+            assert not master.statistics()["steps"]["running"] and not made["ps:0"].core.worker.steps
+            assert all(not found.partials for found in master.sessions.values())
+
+
+def test_a_partial_run_that_failed_says_why_whatever_it_is_asked() -> None:
+    with servers.start({"ps": 1, "worker": 1}) as made:
+        with tf.device("/job:ps/task:0"):
+            a = tf.placeholder(tf.float32, [])
+            late = a + tf.FIFOQueue(1, tf.float32, [[]]).dequeue()
+        with tf.Session(made["worker:0"].target, config=tf.ConfigProto(operation_timeout_in_ms=300)) as session:
+            handle = session.partial_run_setup([late, a * 2.0], [a])
+            for _ in range(2):
+                with pytest.raises(tf.errors.DeadlineExceededError, match="the partial run was cancelled"):
+                    session.partial_run(handle, late, {a: 1.0})
+
+
 def ask(session: tf.Session, message: Any) -> Any:
     """Send a message that no session would send."""
     answer = Answer()
