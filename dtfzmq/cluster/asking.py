@@ -25,7 +25,10 @@ def checked_limit(seconds: float) -> float:
 
 
 def clear(loop: Loop, peers: Peers, containers: tuple[str, ...], limit: float, reply: Any) -> None:
-    """Clear containers everywhere; tasks that do not answer within `limit` have nothing to clear and are logged."""
+    """Clear containers everywhere; tasks that do not answer within `limit` are logged.
+
+    One that was asked and is only slow to hear of it clears them then.
+    """
     waiting = set(peers.tasks())
     command = m.CleanupAll(containers)
 
@@ -34,7 +37,7 @@ def clear(loop: Loop, peers: Peers, containers: tuple[str, ...], limit: float, r
             return
         waiting.discard(task)
         if error is not None:
-            _log.warning("reset: %s was not cleared: %s", peers.where(task), error)
+            _log.warning("reset: %s may not have been cleared: %s", peers.where(task), error)
         if not waiting:
             timer.cancel()
             reply(m.Done())
@@ -43,7 +46,7 @@ def clear(loop: Loop, peers: Peers, containers: tuple[str, ...], limit: float, r
         for task in list(waiting):
             call = calls.get(task)
             if call is not None:
-                call.cancel()  # else it would come later, when there may be what others have made since
+                call.cancel()  # what has not gone out must not come when there may be what others have made since
             answered(task, errors.DeadlineExceededError(None, None, "no answer"))
 
     timer = loop.call_later(limit or ASK_S, give_up)
