@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import logging
 import threading
@@ -178,6 +179,8 @@ class BaseSession:
                 self._handle, call.number, run, call.feeds(values), None if call.known else call.signature, left, trace
             )
             answer = Answer()
+            if call.watch is not None:
+                call.watch(functools.partial(self._cancel, run, answer))
             try:
                 done: m.StepDone = loop.call(answer, _patience(left), self._connection.ask, message, answer)
             except errors.OpError as error:
@@ -196,8 +199,10 @@ class BaseSession:
                 call.known = True
                 return done
 
-    def _cancel(self, run: int, answer: Answer) -> None:
+    def _cancel(self, run: int, answer: Answer, error: errors.OpError | None = None) -> None:
         with self._loop.held():
+            if error is not None:
+                answer.fail(error)
             self._connection.abandon(answer, m.CancelRun(self._handle, run))
 
     def _late(self, timeout: float) -> errors.OpError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,6 +83,7 @@ class Call:
         "scalar",
         "signature",
         "slots",
+        "watch",
     )
 
     def __init__(self, fetches: Fetches, tensors: Sequence[Tensor], plain: bool) -> None:
@@ -93,6 +94,8 @@ class Call:
         # True if the feeds are the values of feed_dict, one by one.
         self.plain = plain
         self.known = False
+        #: Told of each run, before it is asked for, by what it can be ended; it may raise instead.
+        self.watch: Callable[[Callable[[errors.OpError], None]], None] | None = None
         fed = {t: i for i, t in enumerate(tensors)}
         if len(fed) != len(tensors):
             twice = next(t for i, t in enumerate(tensors) if t in tensors[:i])

@@ -6,13 +6,23 @@ import contextlib
 import functools
 import logging
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from dtfzmq.base import clock, errors
 
 _log = logging.getLogger("dtfzmq")
 _POLL_S = 0.05
+# Threads that do not end by themselves so long after a stop have what they wait for cancelled.
+_PATIENCE_S = 0.5
+
+
+class Cancellable(Protocol):
+    """What a thread does that waits."""
+
+    def cancel(self) -> None:
+        """End it. Any thread."""
 
 
 class Coordinator:
@@ -29,6 +39,7 @@ class Coordinator:
         self._error: BaseException | None = None
         self._joined = False
         self._registered_threads: set[threading.Thread] = set()
+        self._cancels: weakref.WeakSet[Cancellable] = weakref.WeakSet()
 
     def should_stop(self) -> bool:
         """True once a stop was requested."""
@@ -85,6 +96,11 @@ class Coordinator:
         with self._lock:
             self._registered_threads.add(thread)
 
+    def cancel_at_join(self, what: Cancellable) -> None:
+        """`join` cancels `what`, if it is still there, where threads have not ended half a second after the stop."""
+        with self._lock:
+            self._cancels.add(what)
+
     def join(
         self,
         threads: Iterable[threading.Thread] | None = None,
@@ -93,6 +109,7 @@ class Coordinator:
     ) -> None:
         """Wait until a stop is requested or all threads ended, then at most the grace period for those that remain.
 
+        Runs of queue runners that go on for half a second after the stop, or for the grace period, are cancelled.
         Raises the error that was reported; else RuntimeError if threads are still alive, unless they are ignored.
         """
         with self._lock:
@@ -104,12 +121,14 @@ class Coordinator:
             # all ended by themselves: a stop that comes later is late
             failed = self._error
         deadline = clock.now() + stop_grace_period_secs
-        for thread in waited:
-            while thread.is_alive():
-                left = deadline - clock.now()
-                if left <= 0:
-                    break
-                thread.join(min(left, _POLL_S))
+        _await(waited, min(deadline, clock.now() + _PATIENCE_S))
+        with self._lock:
+            cancels = list(self._cancels)
+            self._cancels.clear()
+        if any(t.is_alive() for t in waited):
+            for each in cancels:
+                each.cancel()
+        _await(waited, deadline)
         stragglers = [t.name for t in waited if t.is_alive()]
         with self._lock:
             self._joined = True
@@ -128,6 +147,15 @@ class Coordinator:
         with self._lock:
             if self._error is not None:
                 raise self._error
+
+
+def _await(waited: Iterable[threading.Thread], deadline: float) -> None:
+    for thread in waited:
+        while thread.is_alive():
+            left = deadline - clock.now()
+            if left <= 0:
+                return
+            thread.join(min(left, _POLL_S))
 
 
 class LooperThread(threading.Thread):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dtfzmq.base import errors, threads
+from dtfzmq.client.base_session import BaseSession
 from dtfzmq.client.stack import get_default_session
+from dtfzmq.client.standing import StandingRun
 from dtfzmq.graph.graph import Operation
 from dtfzmq.graph.keys import GraphKeys
 from dtfzmq.graph.scopes import add_to_collection, get_collection
@@ -22,8 +24,8 @@ class QueueRunner:
     """Feeds `queue` by running each of `enqueue_ops` on a thread of its own.
 
     When an op ends with one of `queue_closed_exception_types` (default: OutOfRangeError) its thread ends, and the last
-    one closes the queue. When the coordinator stops, pending enqueues are cancelled. Other errors go to the
-    coordinator, or to `exceptions_raised` without one.
+    one closes the queue. When the coordinator stops, pending enqueues are cancelled; where it is joined, all that the
+    ops wait for. Other errors go to the coordinator, or to `exceptions_raised` without one.
     """
 
     def __init__(
@@ -88,7 +90,12 @@ class QueueRunner:
     def _run(self, sess: Any, enqueue_op: Any, coord: Coordinator | None) -> None:
         closed = False
         try:
-            step = sess.make_callable(enqueue_op)
+            step: Callable[[], Any]
+            if coord is not None and isinstance(sess, BaseSession):
+                step = run = StandingRun(sess, enqueue_op)
+                coord.cancel_at_join(run)
+            else:  # nobody cancels, or a program's own kind of session
+                step = sess.make_callable(enqueue_op)
             while coord is None or not coord.should_stop():
                 try:
                     step()
@@ -98,7 +105,10 @@ class QueueRunner:
                     return
         except Exception as error:
             if coord is not None:
-                coord.request_stop(error)
+                if isinstance(error, errors.CancelledError) and coord.should_stop():
+                    _log.debug("A queue runner ends as its coordinator stops: %s", error)
+                else:
+                    coord.request_stop(error)
                 return
             _log.error("Exception in QueueRunner: %s", error)
             with self._lock:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +12,8 @@ import pytest
 
 import dtfzmq as tf
 from dtfzmq.base import threads
+from dtfzmq.client.standing import StandingRun
+from tests.kit.servers import start
 from tests.kit.waiting import wait_for
 
 
@@ -124,6 +128,56 @@ def test_a_runner_feeds_its_queue_until_the_stop(graph: tf.Graph) -> None:
         coord.request_stop()
         coord.join(stop_grace_period_secs=20)
         assert not any(t.is_alive() for t in started)
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_what_a_runner_waits_for_beside_its_queue_ends_at_the_join(
+    graph: tf.Graph, remote: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue, never = tf.FIFOQueue(5, tf.int32, shapes=[[]]), tf.FIFOQueue(5, tf.int32, shapes=[[]])
+    began = tf.Variable(0)
+    with tf.control_dependencies([began.assign_add(1)]):
+        step = queue.enqueue(never.dequeue())
+    runner = tf.train.QueueRunner(queue, [step, step])
+    coord = tf.train.Coordinator()
+    with contextlib.ExitStack() as stack:
+        target = stack.enter_context(start({"worker": 1}))["worker:0"].target if remote else ""
+        stack.enter_context(caplog.at_level(logging.INFO))
+        session = stack.enter_context(tf.Session(target, graph=graph))
+        session.run(tf.global_variables_initializer())
+        started = runner.create_threads(session, coord=coord, start=True)
+        wait_for(lambda: session.run(began) == 2, what="the runs to wait")
+        coord.request_stop()
+        coord.join(stop_grace_period_secs=20)  # RuntimeError if a thread is left
+        assert not any(t.is_alive() for t in started)
+        assert session.run(never.size()) == 0, "the session is still there"
+    assert "CancelledError" not in caplog.text
+
+
+def test_a_run_that_is_cancelled_before_it_began_does_not_begin(graph: tf.Graph) -> None:
+    count = tf.Variable(0)
+    with tf.Session(graph=graph) as session:
+        session.run(count.initializer)
+        run = StandingRun(session, count.assign_add(1))
+        assert [run(), run()] == [1, 2]
+        run.cancel()
+        with pytest.raises(tf.errors.CancelledError, match="asked to stop"):
+            run()
+        assert session.run(count) == 2
+    with pytest.raises(RuntimeError, match="closed Session"):
+        run()
+
+
+def test_a_runner_that_is_cancelled_before_the_stop_is_an_error(graph: tf.Graph) -> None:
+    queue, never = tf.FIFOQueue(5, tf.int32, shapes=[[]]), tf.FIFOQueue(5, tf.int32, shapes=[[]])
+    runner = tf.train.QueueRunner(queue, [queue.enqueue(never.dequeue())])
+    coord = tf.train.Coordinator()
+    session = tf.Session(graph=graph)
+    session.run(never.size())
+    runner.create_threads(session, coord=coord, start=True)
+    session.close()
+    with pytest.raises((tf.errors.CancelledError, RuntimeError)):
+        coord.join(stop_grace_period_secs=20)
 
 
 def test_the_last_thread_closes_the_queue_at_the_end_of_input(graph: tf.Graph) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -212,6 +213,29 @@ def test_the_old_way_of_starting(servers: dict[str, tf.train.Server]) -> None:
         assert session.run(w) < 4.0
         stop(coordinator)
     coordinator.join(runners, stop_grace_period_secs=20)
+
+
+def test_a_chief_ends_with_no_thread_left(
+    servers: dict[str, tf.train.Server], caplog: pytest.LogCaptureFixture
+) -> None:
+    replica = Replica(0, lambda: tf.train.GradientDescentOptimizer(0.1), aggregate=1, total=1)
+    before = set(threading.enumerate())
+    told: list[Any] = []
+
+    class Last(tf.train.SessionRunHook):
+        def end(self, session: Any) -> None:
+            told.append(session.run(replica.step))
+
+    hooks = [replica.optimizer.make_session_run_hook(True), tf.train.StopAtStepHook(5), Last()]
+    with replica.graph.as_default(), caplog.at_level(logging.INFO):
+        with tf.train.MonitoredTrainingSession(servers["worker:0"].target, hooks=hooks, stop_grace_period_secs=20) as s:
+            while not s.should_stop():
+                s.run(replica.train, replica.feed(0))
+        left = [t.name for t in set(threading.enumerate()) - before if "QueueRunner" in t.name]
+    assert left == []
+    assert told == [5]
+    assert "threads still running" not in caplog.text
+    assert "ended with an error" not in caplog.text
 
 
 def test_rows_of_an_embedding(servers: dict[str, tf.train.Server]) -> None:

@@ -1,0 +1,51 @@
+"""Runs that go on beside the program's own and that another thread may cancel, as those of queue runners."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from dtfzmq.base import errors
+from dtfzmq.client.base_session import BaseSession
+from dtfzmq.client.call import Call
+from dtfzmq.client.fetches import Fetches
+
+_CANCELLED = "Step was cancelled, since its coordinator was asked to stop."
+
+
+class StandingRun:
+    """Calling it runs `fetches` in a session. `cancel` ends the run of now, and any to come, with CancelledError.
+
+    One thread calls it, any thread cancels. RuntimeError if the session is closed.
+    """
+
+    def __init__(self, session: BaseSession, fetches: Any) -> None:
+        self._session = session
+        self._call = Call(Fetches(session.graph, fetches), [], True)
+        self._call.watch = self._watch
+        self._lock = threading.Lock()
+        self._running: Callable[[errors.OpError], None] | None = None
+        self._cancelled = False
+
+    def __call__(self) -> Any:
+        if self._session._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+        try:
+            return self._session._run_call(self._call, [], None, None)
+        finally:
+            self._running = None
+
+    def cancel(self) -> None:
+        """See the class."""
+        with self._lock:
+            self._cancelled = True
+            running = self._running
+        if running is not None:
+            running(errors.CancelledError(None, None, _CANCELLED))
+
+    def _watch(self, running: Callable[[errors.OpError], None]) -> None:
+        with self._lock:
+            self._running = running
+            if self._cancelled:
+                raise errors.CancelledError(None, None, _CANCELLED)
