@@ -36,6 +36,13 @@ Made by `make docs` from the declarations in `dtfzmq/ops/` and from the public n
 """
 
 
+# What modules of tf.contrib import for programs and use as well.
+_USED_TOO = {
+    "assert_global_step", "bidirectional_dynamic_rnn", "get_global_step", "static_bidirectional_rnn",
+    "xavier_initializer",
+}  # fmt: skip
+
+
 def spaces() -> Iterator[tuple[str, Any]]:
     """The root and every public namespace, by the prefix of its names."""
     yield "", dtfzmq
@@ -199,7 +206,25 @@ def page() -> str:
         notes = next((DIFFERS[n] for n in called if n in DIFFERS), "")
         row = ", ".join(f"`{n}`" for n in called), f"`{signature(value)}`", _sentence(value), notes
         lines.append("| " + " | ".join(map(_cell, row)) + " |")
+    lines += ["", "## tf.contrib", "", "| module | names |", "|---|---|"]
+    for module in sorted(dtfzmq.contrib.__all__):
+        lines.append(f"| `contrib.{module}` | {', '.join(f'`{n}`' for n in of_contrib(module))} |")
     return "\n".join(lines) + "\n"
+
+
+def of_contrib(module: str) -> list[str]:
+    """What a program may take from a module of tf.contrib: what it defines, and imports for others than itself."""
+    space = getattr(dtfzmq.contrib, module)
+    body = ast.parse(inspect.getsource(space)).body
+    defined = {node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    code = [node for node in body if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Name)]
+    used = {part.id for node in code for part in ast.walk(node) if isinstance(part, ast.Name)}
+    taken = {a.asname or a.name for node in body if isinstance(node, ast.ImportFrom) for a in node.names}
+    helpers = (taken & used | {"annotations", "scaled"}) - _USED_TOO
+    return sorted(
+        name for name, value in vars(space).items()
+        if (name in defined or name not in helpers) and not name.startswith("_") and callable(value)
+    )  # fmt: skip
 
 
 def main() -> int:

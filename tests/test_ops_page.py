@@ -24,3 +24,9 @@ def test_what_is_said_of_ops_is_said_of_ops_that_are_there() -> None:
     assert [name for name in differs.OWN if opdef.find(name) is None] == []
     public = {name for _, called in generate.doors().values() for name in called}
     assert [n for n in differs.DIFFERS if opdef.find(n) is None and n not in public] == []
+
+
+def test_what_contrib_holds_is_listed() -> None:
+    assert {"get_global_step", "list_variables", "assign_from_checkpoint_fn"} <= set(generate.of_contrib("framework"))
+    assert {"xavier_initializer", "linear", "flatten"} <= set(generate.of_contrib("layers"))
+    assert generate.of_contrib("seq2seq") == ["sequence_loss"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dtfzmq.base import absent
 from dtfzmq.contrib.arg_scope import (
     add_arg_scope,
     arg_scope,
@@ -11,6 +12,7 @@ from dtfzmq.contrib.arg_scope import (
     current_arg_scope,
     has_arg_scope,
 )
+from dtfzmq.contrib.checkpoints import assign_from_checkpoint, assign_from_checkpoint_fn
 from dtfzmq.contrib.variables import (
     add_model_variable,
     assign_from_values,
@@ -31,6 +33,7 @@ from dtfzmq.contrib.variables import (
 from dtfzmq.graph.graph import Graph, Tensor
 from dtfzmq.graph.sparse import SparseTensor
 from dtfzmq.ops import nest
+from dtfzmq.train.checkpoints.reader import list_variables, load_checkpoint, load_variable
 from dtfzmq.train.step import (
     assert_global_step,
     create_global_step,
@@ -51,3 +54,9 @@ def assert_or_get_global_step(graph: Graph | None = None, global_step_tensor: An
 def is_tensor(x: Any) -> bool:
     """True of tensors, sparse tensors and variables."""
     return isinstance(x, (Tensor, SparseTensor, Variable))
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> None:
+        raise absent.lacking("contrib.framework", name)

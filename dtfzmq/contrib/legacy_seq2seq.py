@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dtfzmq.base import absent
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.scopes import name_scope
 from dtfzmq.ops import array, math, nn, reductions
@@ -70,3 +71,9 @@ def rnn_decoder(
             if loop_function is not None:
                 before = output
         return outputs, state
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> None:
+        raise absent.lacking("contrib.legacy_seq2seq", name)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dtfzmq.base import dtypes
+from dtfzmq.base import absent, dtypes
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
 from dtfzmq.graph.scopes import name_scope
@@ -46,3 +46,9 @@ def sequence_loss(
             total = cast(reductions.reduce_sum(w, axis=axis), dtypes.float32) + _TINY
             return reductions.reduce_sum(crossent, axis=axis) / total
         return crossent
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> None:
+        raise absent.lacking("contrib.seq2seq", name)

@@ -3,6 +3,7 @@
 from dtfzmq.contrib import layers, losses, metrics
 from dtfzmq.contrib import training as learning
 from dtfzmq.contrib.arg_scope import add_arg_scope, arg_scope, arg_scoped_arguments, current_arg_scope, has_arg_scope
+from dtfzmq.contrib.checkpoints import assign_from_checkpoint, assign_from_checkpoint_fn
 from dtfzmq.contrib.framework import get_global_step, get_or_create_global_step
 from dtfzmq.contrib.layers import (
     avg_pool2d,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dtfzmq.base import absent
 from dtfzmq.contrib.optimizing import clipped, scaled
 from dtfzmq.graph.convert import convert_to_tensor
 from dtfzmq.graph.graph import Tensor
@@ -199,3 +200,9 @@ def _assignments(text: str) -> list[tuple[str, Any]]:
         found.append((name.strip(), value))
         at = len(text) - len(after.lstrip().lstrip(","))
     return found
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> None:
+        raise absent.lacking("contrib.training", name)

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from dtfzmq.base import names
+from dtfzmq.base import absent, names
 from dtfzmq.base.dtypes import DType
 from dtfzmq.base.shapes import UNKNOWN
 from dtfzmq.graph import opdef
@@ -41,6 +41,7 @@ class Graph(Scoped):
 
     #: In how many branches and bodies it lies, one in the other.
     depth = 0
+    as_graph_def = absent.Lacking("Graph", "as_graph_def")
 
     def __init__(self) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dtfzmq.base import clock, errors
+from dtfzmq.base import absent, clock, errors
 from dtfzmq.client.base_session import BaseSession
 from dtfzmq.graph.graph import Operation, Tensor
 from dtfzmq.graph.keys import GraphKeys
@@ -68,6 +68,9 @@ class Saver:
     ValueError for no variables, or two of a name; TypeError for what is none.
     """
 
+    export_meta_graph = absent.Lacking("train.Saver", "export_meta_graph")
+    as_saver_def = absent.Lacking("train.Saver", "as_saver_def")
+
     def __init__(
         self,
         var_list: Any = None,
@@ -117,7 +120,7 @@ class Saver:
         var_list = self._var_list
         if var_list is None:
             var_list = get_collection(GraphKeys.GLOBAL_VARIABLES) + get_collection(GraphKeys.SAVEABLE_OBJECTS)
-        saved = list(_named(var_list))
+        saved = list(saved_as(var_list))
         if not saved and not self._allow_empty:
             raise ValueError("No variables to save")
         found = {}
@@ -291,7 +294,7 @@ def _restoring(variable: Variable) -> _Restored:
         return _Restored(value, assign(variable._ref(), value, validate_shape=known, name="Assign").op)
 
 
-def _named(var_list: Any) -> Iterator[_Saved]:
+def saved_as(var_list: Any) -> Iterator[_Saved]:
     """What is saved of what a program gave, by name."""
     if isinstance(var_list, Mapping):
         pairs = [(name, each) for name, each in sorted(var_list.items())]
