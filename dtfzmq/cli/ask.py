@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from dtfzmq.base import clock, errors
+from dtfzmq.cli.clusters import check_port
 from dtfzmq.client.config import ConfigProto
 from dtfzmq.client.connect import connect
 from dtfzmq.client.connection import Answer
@@ -26,7 +27,8 @@ def seconds(text: str) -> float:
 
 
 def as_target(text: str) -> str:
-    """A target from what people type: host:port is enough."""
+    """A target from what people type: host:port is enough. ValueError if the port is none."""
+    check_port(text)
     return text if "://" in text else f"zmq://{text}"
 
 
@@ -53,7 +55,7 @@ def ask(targets: list[str], message: Any, timeout: float) -> list[Any]:
                 if not answer.done:
                     with connection.loop.held():
                         trouble = connection.trouble()
-                    text = f"No answer within {timeout:g} s{f' ({trouble})' if trouble else ''}."
+                    text = f"No answer within {round(timeout, 1) or timeout:g} s{f' ({trouble})' if trouble else ''}."
                     found[-1] = errors.DeadlineExceededError(None, None, text)
     finally:
         for connection in connections:

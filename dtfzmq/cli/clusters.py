@@ -8,6 +8,7 @@ from typing import Any
 
 Jobs = dict[str, "list[str] | dict[int, str]"]
 
+_LAST_PORT = 65535
 _FORMS = 'give a file, JSON such as {"ps": ["host:2222"]}, or text such as "ps=host:2222;worker=host:2223,host:2224"'
 
 
@@ -19,11 +20,13 @@ def parse(text: str) -> Jobs:
     Raises ValueError with the file and the offending part.
     """
     text = text.strip()
-    if text.startswith("{") or not os.path.isfile(text):
+    if not text or text.startswith("{") or "=" in text and not os.path.isfile(text):
         return _parsed(text)
     try:
         with open(text, encoding="utf-8") as file:
             return _parsed(file.read().strip())
+    except FileNotFoundError:
+        raise ValueError(f"There is no file '{text}', and it is no cluster itself; {_FORMS}.") from None
     except OSError as error:
         raise ValueError(f"The cluster's file {text} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
@@ -36,7 +39,28 @@ def _parsed(text: str) -> Jobs:
     jobs = _from_json(text) if text.startswith("{") else _from_text(text)
     if not jobs:
         raise ValueError(f"The cluster is empty; {_FORMS}.")
+    _check(jobs)
     return jobs
+
+
+def _check(jobs: Jobs) -> None:
+    """Raise ValueError for what can be no cluster whatever its hosts are."""
+    seen: dict[str, str] = {}
+    for job, tasks in jobs.items():
+        for index, address in tasks.items() if isinstance(tasks, dict) else enumerate(tasks):
+            check_port(address)
+            one = f"{job}/{index}"
+            # Whoever looks for one of two tasks of one address may reach the other. Port 0 is any.
+            other = one if address.endswith(":0") else seen.setdefault(address, one)
+            if other != one:
+                raise ValueError(f"{other} and {one} have the same address, {address}; each task needs its own port.")
+
+
+def check_port(address: str) -> None:
+    """Raise ValueError if the port of an address is a number that no port has."""
+    port = address.rpartition(":")[2]
+    if port.isdecimal() and int(port) > _LAST_PORT:
+        raise ValueError(f"The port of {address} is out of range: it goes from 0 to {_LAST_PORT}.")
 
 
 def _from_json(text: str) -> Jobs:

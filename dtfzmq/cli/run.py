@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from dtfzmq.base import names
 from dtfzmq.cli import serve, status
 from dtfzmq.cli.children import Child, Children, Printer
 from dtfzmq.cli.ports import HeldPorts
@@ -146,6 +147,7 @@ class Launch:
         """Start all tasks, wait until the program's are over or one fails, end the rest in good order."""
         scripts: list[Child] = []
         daemons: list[Child] = []
+        started: list[tuple[str, int, str, Child]] = []
         for job, tasks in self.cluster.items():
             runs = self._arguments.ps_runs if job == "ps" else self._arguments.workers_run
             for index, address in enumerate(tasks):
@@ -154,11 +156,12 @@ class Launch:
                     daemons.append(self._start(job, index, self._serve_command(job, index), address))
                 else:
                     scripts.append(self._start(job, index, self._command, address))
+                started.append((job, index, address, (daemons if runs == "serve" else scripts)[-1]))
         if self._arguments.workers_run == "serve":
             scripts.append(self._start("client", 0, self._command, self.cluster["worker"][0]))
         code = self._watch(scripts, daemons)
         if code == 0 and self._arguments.status:
-            status.show(self.target, timeout=5.0)
+            _show_status(started, daemons)
         # A ps that runs the script sits in join(), which SIGTERM ends with code 0, like any daemon.
         self.children.end(self.children.all, signal.SIGTERM, grace=2.0)
         return code
@@ -214,3 +217,14 @@ class Launch:
         for variable in _THREAD_VARIABLES:
             environment.setdefault(variable, str(threads))
         return environment
+
+
+def _show_status(tasks: list[tuple[str, int, str, Child]], daemons: list[Child]) -> None:
+    """Ask the first daemon that runs, else what may serve too; those that ended are named and not waited for."""
+    ended = {names.task_name(job, index) for job, index, _, child in tasks if child.code is not None}
+    running = [(child not in daemons, address) for _, _, address, child in tasks if child.code is None]
+    if running:
+        _, address = min(running, key=lambda pair: pair[0])
+        status.show(f"zmq://{address}", timeout=5.0, ended=ended)
+    else:
+        print("dtfzmq run: all tasks have ended, so there is none to ask for its status", file=sys.stderr)

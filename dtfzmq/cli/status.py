@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 from dtfzmq.base import clock, errors, names
@@ -25,22 +25,28 @@ def add_parser(verbs: Any) -> None:
     parser.set_defaults(call=lambda arguments: show(as_target(arguments.target), arguments.timeout, arguments.steps))
 
 
-def show(target: str, timeout: float, steps: bool = False) -> int:
-    """Print the account of each task of the cluster of `target`; 1 if one is down, or another is in its place."""
+def show(target: str, timeout: float, steps: bool = False, ended: Container[str] = ()) -> int:
+    """Print the account of each task of the cluster of `target`; 1 if one is down, or another is in its place.
+
+    Tasks in `ended` are known to be gone, and not asked.
+    """
     begin = clock.now()
     (first,) = ask([target], messages.Status(), timeout)
     if isinstance(first, errors.OpError):
         print(f"{target}  down  {type(first).__name__}: {first.message}")
         return 1
     tasks = cluster_of(first.report)
-    others = [name for name in tasks if name != first.report["task"]]
+    others = [name for name in tasks if name != first.report["task"] and name not in ended]
     left = max(0.5, timeout - (clock.now() - begin))
     answers = dict(zip(others, ask([as_target(tasks[name]) for name in others], messages.Status(), left)))
     answers[first.report["task"]] = first
     for name, address in tasks.items():
+        if name not in answers:
+            print(f"{name:<32} ended {address}")
+            continue
         for line in lines(name, address, answers[name], steps):
             print(line)
-    return int(not all(is_up(name, answer) for name, answer in answers.items()))
+    return int(len(answers) < len(tasks) or not all(is_up(name, answer) for name, answer in answers.items()))
 
 
 def is_up(name: str, answer: Any) -> bool:

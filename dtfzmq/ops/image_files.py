@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ def _pillow() -> Any:
         import PIL.ImageSequence
     except ImportError:
         raise errors.UnimplementedError(
-            None, None, "Image files need the package Pillow; install dtfzmq[image] on the task where the op runs."
+            None, None, f"Image files need the package Pillow where the op runs: {sys.executable} -m pip install Pillow"
         ) from None
     return PIL
 

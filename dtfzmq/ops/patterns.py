@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import importlib
 import re
+import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -19,7 +20,7 @@ from dtfzmq.base import errors
 from dtfzmq.ops.backtracking import Backtracking, NotRE2, TooManySteps, compile_safe
 
 _found: list[ModuleType | None] = []
-_INSTALL = "Install google-re2 where the operation runs: pip install 'dtfzmq[regex]'."
+_INSTALL = f"Install google-re2 where the operation runs: {sys.executable} -m pip install google-re2"
 _MOST_STEPS = 5e7  # of backtracking for one operation: about a second
 # RE2 gives up on what compiles to too much. A limit here, since compiling holds the interpreter with either engine, in
 # time that may grow with the square of the pattern.

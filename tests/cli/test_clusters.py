@@ -30,6 +30,11 @@ def test_a_sparse_job() -> None:
     assert clusters.parse('{"worker": {"1": "h:5"}}') == {"worker": {1: "h:5"}}
 
 
+def test_a_port_of_any_number_may_be_that_of_several_tasks() -> None:
+    assert clusters.parse("ps=a:0;worker=a:0,a:0") == {"ps": ["a:0"], "worker": ["a:0", "a:0"]}
+    assert clusters.parse("ps=a:65535") == {"ps": ["a:65535"]}
+
+
 def test_an_ipv6_address() -> None:
     assert clusters.parse("ps=[::1]:2222") == {"ps": ["[::1]:2222"]}
 
@@ -45,7 +50,11 @@ def test_an_ipv6_address() -> None:
         ("{", "not valid JSON"),
         ('{"ps": "a:1"}', "'ps'"),
         ('{"ps": [1]}', "'ps'"),
-        ("/no/such/file.json", "file.json"),
+        ("/no/such/file.json", "There is no file '/no/such/file.json'"),
+        ("/", "cannot be read: Is a directory"),
+        ("ps=a:99999", "The port of a:99999 is out of range: it goes from 0 to 65535"),
+        ('{"ps": {"3": "a:65536"}}', "The port of a:65536 is out of range"),
+        ("ps=a:1;worker=b:1,a:1", "ps/0 and worker/1 have the same address, a:1"),
     ],
 )
 def test_what_cannot_be_read_is_named(text: str, part: str) -> None:

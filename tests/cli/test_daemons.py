@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 import dtfzmq as tf
+from dtfzmq.cli import ask
+from dtfzmq.wire import messages
 from tests.kit.cluster import ROOT, Cluster, port_is_free
 from tests.kit.waiting import wait_for
 
@@ -152,6 +154,14 @@ def test_status_of_a_healthy_cluster_and_of_nobody(processes: Processes) -> None
     assert code == 1
     assert f"No answer within 1.5 s ({cluster.address('ps')}: connection refused)." in out
     assert seconds < LIMIT_S
+
+
+def test_what_is_said_of_a_port_and_of_a_time() -> None:
+    code, out, _ = dtfzmq("status", "localhost:99999")
+    assert code == 1
+    assert "The port of localhost:99999 is out of range" in out
+    (late,) = ask.ask(["zmq://localhost:1"], messages.Status(), 0.3456)
+    assert late.message.startswith("No answer within 0.3 s")
 
 
 def test_status_tells_who_is_in_a_tasks_place(processes: Processes) -> None:

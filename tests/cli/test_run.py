@@ -119,6 +119,17 @@ def test_it_ends_with_the_chief_or_with_all(launch: Launcher) -> None:
     assert (code, "late" in out) == (0, False)
 
 
+def test_status_is_asked_of_a_daemon_and_workers_that_ended_are_not_waited_for(launch: Launcher) -> None:
+    code, out = finished(launch("print(1)", "--ps 2 --workers 2 --status"))
+    assert code == 0, out
+    for index in range(2):
+        assert re.search(rf"^/job:ps/replica:0/task:{index} +up ", out, re.M), out
+        assert re.search(rf"^/job:worker/replica:0/task:{index} +ended ", out, re.M), out
+    assert "down" not in out
+    code, out = finished(launch("print(1)", "--ps 0 --status"))
+    assert (code, "all tasks have ended" in out) == (0, True), out
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_every_task_within_a_second(launch: Launcher, number: int, tmp_path: Path) -> None:
     program = """
