@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +22,7 @@ from dtfzmq.client.devices import DeviceAttributes
 from dtfzmq.client.feeds import FeedSlot, fed_tensors, flatten
 from dtfzmq.client.fetches import Fetches
 from dtfzmq.client.metadata import RunMetadata
+from dtfzmq.client.runs import Runs
 from dtfzmq.cluster.plans import SIGNATURES
 from dtfzmq.cluster.session_state import is_unknown_call
 from dtfzmq.cluster.step import ACCOUNT_WITHIN_S
@@ -71,7 +70,6 @@ class BaseSession:
             self._config.CopyFrom(config)
         self._timeout = max(0.0, self._config.operation_timeout_in_ms / 1000.0)
         self._calls = calls.Recent(self._config.max_signatures if self._config.max_signatures > 0 else SIGNATURES)
-        self._runs = itertools.count(1)
         self._handle = ""
         self._sent = 0  # operations that the master has
         self._version = 0
@@ -79,6 +77,7 @@ class BaseSession:
         with signals.deferred():  # a connection that was made is given back
             self._connection: Connection = connect(self._target, self._config)
             self._loop = self._connection.loop
+            self._runs = Runs(self._loop, self._connection)
             self._closed = False
 
     # -- running -------------------------------------------------------------------------------------------------------
@@ -173,19 +172,16 @@ class BaseSession:
             self._send_graph(timeout)
         loop = self._loop
         while True:
-            run = next(self._runs)
+            run, answer = self._runs.begin(self._handle, call.watch)
             left = max(0.001, deadline - clock.now()) if deadline else 0.0
             message = m.RunStep(
                 self._handle, call.number, run, call.feeds(values), None if call.known else call.signature, left, trace
             )
-            answer = Answer()
-            if call.watch is not None:
-                call.watch(functools.partial(self._cancel, run, answer))
             try:
                 done: m.StepDone = loop.call(answer, _patience(left), self._connection.ask, message, answer)
             except errors.OpError as error:
                 if not answer.done:
-                    self._cancel(run, answer)
+                    self._runs.end(run)
                     raise self._late(timeout) from None
                 if self._closed and isinstance(error, _ENDED):
                     raise errors.CancelledError(None, None, _CLOSED) from None
@@ -193,17 +189,13 @@ class BaseSession:
                     raise self._explained(error) from None
                 call.known = False
             except BaseException:
-                self._cancel(run, answer)
+                self._runs.end(run)
                 raise
             else:
                 call.known = True
                 return done
-
-    def _cancel(self, run: int, answer: Answer, error: errors.OpError | None = None) -> None:
-        with self._loop.held():
-            if error is not None:
-                answer.fail(error)
-            self._connection.abandon(answer, m.CancelRun(self._handle, run))
+            finally:
+                self._runs.over(run)
 
     def _late(self, timeout: float) -> errors.OpError:
         return self._unanswered("a run", timeout, "; the step was cancelled")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 from dtfzmq.base import errors
 from dtfzmq.client.base_session import BaseSession
 from dtfzmq.client.call import Call
 from dtfzmq.client.fetches import Fetches
+from dtfzmq.client.runs import End
 
 _CANCELLED = "Step was cancelled, since its coordinator was asked to stop."
 
@@ -17,7 +17,8 @@ _CANCELLED = "Step was cancelled, since its coordinator was asked to stop."
 class StandingRun:
     """Calling it runs `fetches` in a session. `cancel` ends the run of now, and any to come, with CancelledError.
 
-    One thread calls it, any thread cancels. RuntimeError if the session is closed.
+    Where it meets a lost task, so do the program's own runs, which may wait for what it would have brought. One thread
+    calls it, any thread cancels. RuntimeError if the session is closed.
     """
 
     def __init__(self, session: BaseSession, fetches: Any) -> None:
@@ -25,7 +26,7 @@ class StandingRun:
         self._call = Call(Fetches(session.graph, fetches), [], True)
         self._call.watch = self._watch
         self._lock = threading.Lock()
-        self._running: Callable[[errors.OpError], None] | None = None
+        self._running: End | None = None
         self._cancelled = False
 
     def __call__(self) -> Any:
@@ -33,6 +34,9 @@ class StandingRun:
             raise RuntimeError("Attempted to use a closed Session.")
         try:
             return self._session._run_call(self._call, [], None, None)
+        except (errors.AbortedError, errors.UnavailableError) as error:
+            self._session._runs.interrupt(error)
+            raise
         finally:
             self._running = None
 
@@ -44,7 +48,7 @@ class StandingRun:
         if running is not None:
             running(errors.CancelledError(None, None, _CANCELLED))
 
-    def _watch(self, running: Callable[[errors.OpError], None]) -> None:
+    def _watch(self, running: End) -> None:
         with self._lock:
             self._running = running
             if self._cancelled:

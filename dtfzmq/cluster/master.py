@@ -386,7 +386,7 @@ class Master:
             for step in list(session.steps.values()):
                 step.lost(task, error)
                 if step.link is link and link is not None:
-                    step.abandoned()  # also a partial run, which nobody waits for between its calls
+                    step.client_lost(error.message)  # also a partial run, which nobody waits for between its calls
             if session.link is link and link is not None and session.abandoned is None:
                 self._miss(session, link.left)
 

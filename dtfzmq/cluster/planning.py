@@ -341,7 +341,8 @@ class Planning:
         plan.parts = tuple(self._parts)
         plan.tasks = frozenset(part.task for part in self._parts)
         waiters, plan.waiters, plan.job = plan.waiters or [], None, None
-        self.session.tasks.update(self._met)
+        # Others were met, and nothing is left for them to do.
+        self.session.tasks.update({task: self._met[task] for task in plan.tasks})
         plans = self.session.plans
         plans.begin(plan)
         self._tell(waiters, plan, None)

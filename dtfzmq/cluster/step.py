@@ -155,6 +155,11 @@ class Step:
         """The client cancelled the run, or is gone."""
         self.fail(errors.CancelledError(None, None, "The run was cancelled by its caller, or its caller is gone."))
 
+    def client_lost(self, why: str) -> None:
+        """The client is lost. It may be back, and ask what became of a partial run."""
+        text = f"The run was ended, since its client was lost: {why}"
+        self.fail(errors.UnavailableError(None, None, text))
+
     def hold(self, held: bool) -> None:
         """The client is out of reach, or in reach again."""
         message = m.HoldStep(self.id, held)

@@ -159,6 +159,10 @@ class SimSession:
         """Reserve a partial run without feeds."""
         self._call(m.PartialRunSetup(self._handle, (), tuple(t.name for t in fetches), ()), answered)
 
+    def go_on(self, partial: str, fetches: list[Any], answered: Answered) -> None:
+        """Fetch a part of a partial run."""
+        self._call(m.PartialRunStep(self._handle, partial, (), [], tuple(t.name for t in fetches)), answered)
+
     def devices(self, answered: Answered) -> None:
         """Ask for the devices of the cluster."""
         self._call(m.ListDevices(), answered)

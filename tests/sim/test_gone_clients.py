@@ -171,6 +171,20 @@ def test_a_partial_run_ends_with_its_client(cluster: Cluster) -> None:
         assert not server.leftovers()
 
 
+def test_a_partial_run_of_a_client_that_was_lost_and_is_back_is_unavailable(cluster: Cluster) -> None:
+    session, answers = client(cluster), Answers()
+    begun: list[Any] = []
+    session.begin([PROGRAM.take], lambda reply, error: begun.append(reply))
+    cluster.loop.run(0.5)
+    cluster.net.cut(session.host.name, cluster.master)
+    cluster.loop.run(2 * cluster.settings.limit)
+    cluster.net.heal(session.host.name, cluster.master)
+    session.go_on(begun[0].partial, [PROGRAM.take], answers)
+    cluster.loop.run(3.0)
+    (error,) = answers.found
+    assert isinstance(error, errors.UnavailableError) and "its client was lost" in error.message, error
+
+
 class SlowFeed:
     """A step at the ps is on its way there, and waits for a lane that brings its feed; `opened` lets it come."""
 
