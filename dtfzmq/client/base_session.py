@@ -178,7 +178,7 @@ class BaseSession:
                 self._handle, call.number, run, call.feeds(values), None if call.known else call.signature, left, trace
             )
             try:
-                done: m.StepDone = loop.call(answer, _patience(left), self._connection.ask, message, answer)
+                done: m.StepDone = loop.call(answer, _patience(left), self._runs.ask, message, answer)
             except errors.OpError as error:
                 if not answer.done:
                     self._runs.end(run)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import itertools
+import threading
 from collections.abc import Callable
+from typing import Any
 
 from dtfzmq.base import errors
 from dtfzmq.base.loop import Loop
@@ -16,34 +18,43 @@ End = Callable[[errors.OpError], None]
 
 
 class Runs:
-    """Any thread."""
+    """Numbers of runs, who waits for them, and what threads are still to hear. Any thread, but for `ask`.
+
+    Standing runs, as those of queue runners, are ended one by one; the program's own, all at once by `interrupt`.
+    """
 
     def __init__(self, loop: Loop, connection: Connection) -> None:
         self._loop = loop
         self._connection = connection
         self._numbers = itertools.count(1)
-        # number -> session, what is waited for, whether it is a standing run
-        self._under_way: dict[int, tuple[str, Answer, bool]] = {}
-        # What the next run hears that is not a standing one.
-        self._news: errors.OpError | None = None
+        # number -> session, what is waited for, the thread; 0: a standing run, which hears no news
+        self._under_way: dict[int, tuple[str, Answer, int]] = {}
+        # An error that every thread hears once, and the threads that have.
+        self._news: tuple[errors.OpError, set[int]] | None = None
 
     def begin(self, handle: str, watch: Callable[[End], None] | None) -> tuple[int, Answer]:
         """Number of a new run of the session `handle`, and what waits for it; `over` follows.
 
         `watch`, of a standing run, is told first how it is ended, and may raise. Raises what `interrupt` left.
         """
-        run, answer = next(self._numbers), Answer()
-        self._under_way[run] = handle, answer, watch is not None
+        run, answer, thread = next(self._numbers), Answer(), threading.get_ident()
+        self._under_way[run] = handle, answer, thread if watch is None else 0
+        news = self._news
         try:
             if watch is not None:
                 watch(functools.partial(self.end, run))
-            elif self._news is not None:
-                news, self._news = self._news, None
-                raise news
+            elif news is not None and thread not in news[1]:
+                news[1].add(thread)
+                raise _again(news[0])
         except BaseException:
             self.over(run)
             raise
         return run, answer
+
+    def ask(self, message: Any, answer: Answer) -> None:
+        """Send a run to the master, unless it was ended before that. On the baton."""
+        if not answer.done:
+            self._connection.ask(message, answer)
 
     def over(self, run: int) -> None:
         """Nobody waits for it any more."""
@@ -54,19 +65,31 @@ class Runs:
         with self._loop.held():
             found = self._under_way.get(run)
             if found is not None:
-                handle, answer, _ = found
-                if error is not None:
-                    answer.fail(error)
-                self._connection.abandon(answer, m.CancelRun(handle, run))
+                self._end(run, found[0], found[1], error)
 
     def interrupt(self, error: errors.OpError) -> None:
-        """End every run but standing ones with `error`; if there is none, the next one that begins.
+        """Every thread hears of `error` once: by the run that it waits for, but for standing ones, or by its next.
 
-        A run that begins meanwhile is seen here or sees what is left for it: it waits for nothing that will not come.
+        A run that begins meanwhile is found here, or finds what is left for it.
         """
-        self._news = error
-        found = [run for run, (_, _, standing) in self._under_way.copy().items() if not standing]
-        for run in found:
-            self.end(run, errors.from_wire(errors.to_wire(error)))
-        if found:
-            self._news = None
+        told: set[int] = set()
+        self._news = error, told
+        with self._loop.held():
+            for run, (handle, answer, thread) in self._under_way.copy().items():
+                if thread and not answer.done:
+                    told.add(thread)
+                    self._end(run, handle, answer, _again(error))
+
+    def forget(self) -> None:
+        """What was left for threads that have not heard it is of no interest any more."""
+        self._news = None
+
+    def _end(self, run: int, handle: str, answer: Answer, error: errors.OpError | None) -> None:
+        if error is not None:
+            answer.fail(error)
+        self._connection.abandon(answer, m.CancelRun(handle, run))
+
+
+def _again(error: errors.OpError) -> errors.OpError:
+    """The error for one more thread: a traceback is one thread's."""
+    return errors.from_wire(errors.to_wire(error))

@@ -17,8 +17,7 @@ _CANCELLED = "Step was cancelled, since its coordinator was asked to stop."
 class StandingRun:
     """Calling it runs `fetches` in a session. `cancel` ends the run of now, and any to come, with CancelledError.
 
-    Where it meets a lost task, so do the program's own runs, which may wait for what it would have brought. One thread
-    calls it, any thread cancels. RuntimeError if the session is closed.
+    One thread calls it, any thread cancels. RuntimeError if the session is closed.
     """
 
     def __init__(self, session: BaseSession, fetches: Any) -> None:
@@ -34,9 +33,6 @@ class StandingRun:
             raise RuntimeError("Attempted to use a closed Session.")
         try:
             return self._session._run_call(self._call, [], None, None)
-        except (errors.AbortedError, errors.UnavailableError) as error:
-            self._session._runs.interrupt(error)
-            raise
         finally:
             self._running = None
 
@@ -48,8 +44,17 @@ class StandingRun:
         if running is not None:
             running(errors.CancelledError(None, None, _CANCELLED))
 
+    def tell(self, error: errors.OpError) -> None:
+        """Have each thread that runs the session itself hear of an error, as it may wait for what this would bring."""
+        self._session._runs.interrupt(error)
+
     def _watch(self, running: End) -> None:
         with self._lock:
             self._running = running
             if self._cancelled:
                 raise errors.CancelledError(None, None, _CANCELLED)
+
+
+def forget(session: BaseSession) -> None:
+    """New standing runs begin in a session: what earlier ones told and not every thread heard is of no interest."""
+    session._runs.forget()

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from dtfzmq.cluster.master import Master
 
 
+# So many partial runs of a session that failed are kept, for who asks again.
+_FAILED = 16
+
+
 class _End:
     """The reply of the step as a whole: kept until the last call wants it."""
 
@@ -197,6 +201,9 @@ class PartialRuns:
                 reply.fail(errors.CancelledError(None, None, "The session was closed."))
                 return
             run = PartialRun(handle, plan)
+            failed = [known for known, old in session.partials.items() if old.error is not None]
+            for known in failed[:-_FAILED]:
+                del session.partials[known]
             session.partials[handle] = run
             run.step = master.launch(session, plan, -self._count, link, _End(run), [None] * len(message.feeds), 0.0, 0)
             reply(m.PartialRunReady(handle))

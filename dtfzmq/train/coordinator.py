@@ -14,8 +14,10 @@ from dtfzmq.base import clock, errors
 
 _log = logging.getLogger("dtfzmq")
 _POLL_S = 0.05
-# Threads that do not end by themselves so long after a stop have what they wait for cancelled.
-_PATIENCE_S = 0.5
+# Threads that do not end by themselves so long after a stop have their runs cancelled, which may compute, and then get
+# so long to end.
+_PATIENCE_S = 5.0
+_LAST_S = 1.0
 
 
 class Cancellable(Protocol):
@@ -97,9 +99,18 @@ class Coordinator:
             self._registered_threads.add(thread)
 
     def cancel_at_join(self, what: Cancellable) -> None:
-        """`join` cancels `what`, if it is still there, where threads have not ended half a second after the stop."""
+        """`join` cancels `what`, if it is still there, where threads have not ended 5 s after the stop."""
         with self._lock:
             self._cancels.add(what)
+
+    def cancel_runs(self) -> bool:
+        """Do now what `join` would do; False if there is nothing."""
+        with self._lock:
+            cancels = list(self._cancels)
+            self._cancels.clear()
+        for each in cancels:
+            each.cancel()
+        return bool(cancels)
 
     def join(
         self,
@@ -109,8 +120,8 @@ class Coordinator:
     ) -> None:
         """Wait until a stop is requested or all threads ended, then at most the grace period for those that remain.
 
-        Runs of queue runners that go on for half a second after the stop, or for the grace period, are cancelled.
-        Raises the error that was reported; else RuntimeError if threads are still alive, unless they are ignored.
+        Runs of queue runners that go on for 5 s after the stop, or for the grace period, are cancelled. Raises the
+        error that was reported; else RuntimeError if threads are still alive, unless they are ignored.
         """
         with self._lock:
             waited = set(self._registered_threads)
@@ -122,12 +133,8 @@ class Coordinator:
             failed = self._error
         deadline = clock.now() + stop_grace_period_secs
         _await(waited, min(deadline, clock.now() + _PATIENCE_S))
-        with self._lock:
-            cancels = list(self._cancels)
-            self._cancels.clear()
-        if any(t.is_alive() for t in waited):
-            for each in cancels:
-                each.cancel()
+        if any(t.is_alive() for t in waited) and self.cancel_runs():
+            deadline = max(deadline, clock.now() + _LAST_S)
         _await(waited, deadline)
         stragglers = [t.name for t in waited if t.is_alive()]
         with self._lock:

@@ -110,9 +110,14 @@ class _Hooked:
         self._stop = self._stop or context.stop_requested
         return outputs["caller"]
 
-    def close(self) -> None:
-        """Stop the coordinator's threads and close the session. Raises what a thread met."""
+    def close(self, lost: bool = False) -> None:
+        """Stop the coordinator's threads and close the session. Raises what a thread met.
+
+        `lost`: a task of it was, so that nothing that threads still run in it is of use.
+        """
         self.coord.request_stop()
+        if lost:
+            self.coord.cancel_runs()
         try:
             self.coord.join(stop_grace_period_secs=self._grace, ignore_live_threads=True)
         finally:
@@ -288,7 +293,7 @@ class _Monitored:
     def _renew(self, sess: _Hooked, lost: errors.OpError) -> None:
         _log.info("The session is closed and made anew, since a task was lost: %s", lost)
         try:
-            sess.close()
+            sess.close(lost=True)
         except PREEMPTED as error:
             _log.info("an error met while the lost session was closed: %s", error)
         self._sess = self._created()

@@ -11,11 +11,12 @@ from typing import Any
 from dtfzmq.base import errors, threads
 from dtfzmq.client.base_session import BaseSession
 from dtfzmq.client.stack import get_default_session
-from dtfzmq.client.standing import StandingRun
+from dtfzmq.client.standing import StandingRun, forget
 from dtfzmq.graph.graph import Operation
 from dtfzmq.graph.keys import GraphKeys
 from dtfzmq.graph.scopes import add_to_collection, get_collection
 from dtfzmq.train.coordinator import Coordinator
+from dtfzmq.train.session_manager import PREEMPTED
 
 _log = logging.getLogger("dtfzmq")
 
@@ -89,6 +90,7 @@ class QueueRunner:
 
     def _run(self, sess: Any, enqueue_op: Any, coord: Coordinator | None) -> None:
         closed = False
+        run: StandingRun | None = None
         try:
             step: Callable[[], Any]
             if coord is not None and isinstance(sess, BaseSession):
@@ -105,10 +107,13 @@ class QueueRunner:
                     return
         except Exception as error:
             if coord is not None:
-                if isinstance(error, errors.CancelledError) and coord.should_stop():
+                stops = coord.should_stop()
+                if isinstance(error, errors.CancelledError) and stops:
                     _log.debug("A queue runner ends as its coordinator stops: %s", error)
                 else:
                     coord.request_stop(error)
+                    if run is not None and isinstance(error, PREEMPTED) and not stops:
+                        run.tell(error)
                 return
             _log.error("Exception in QueueRunner: %s", error)
             with self._lock:
@@ -122,17 +127,23 @@ class QueueRunner:
             self._runs_per_session[sess] -= 1
             last = self._runs_per_session[sess] == 0
         if close and last:
-            self._quietly(sess, self._close_op)
+            self._quietly(sess, self._close_op, None)
 
-    def _quietly(self, sess: Any, op: Operation) -> None:
+    def _quietly(self, sess: Any, op: Operation, coord: Coordinator | None) -> None:
         try:
-            sess.run(op)
+            if isinstance(sess, BaseSession):
+                run = StandingRun(sess, op)  # what was lost is for the program to hear
+                if coord is not None:
+                    coord.cancel_at_join(run)
+                run()
+            else:
+                sess.run(op)
         except Exception as error:  # the queue may be closed, or the session: the runner is ending anyway
             _log.debug("Ignored exception: %s", error)
 
     def _close_on_stop(self, sess: Any, coord: Coordinator) -> None:
         coord.wait_for_stop()
-        self._quietly(sess, self._cancel_op)
+        self._quietly(sess, self._cancel_op, coord)
 
     def create_threads(
         self, sess: Any, coord: Coordinator | None = None, daemon: bool = False, start: bool = False
@@ -146,6 +157,8 @@ class QueueRunner:
                 return []
             self._runs_per_session[sess] = len(self._enqueue_ops)
             self._exceptions_raised = []
+        if isinstance(sess, BaseSession):
+            forget(sess)
         made = [
             threads.make(self._run, f"QueueRunnerThread-{self.name}-{op.name}", sess, op, coord)
             for op in self._enqueue_ops

@@ -1,4 +1,4 @@
-"""Standing runs, as those of queue runners: what they meet, the program's own runs hear of."""
+"""Standing runs, as those of queue runners: what stops a runner, the program's own runs hear of."""
 
 from __future__ import annotations
 
@@ -9,15 +9,43 @@ from typing import Any
 import pytest
 
 import dtfzmq as tf
+from dtfzmq.client.runs import End
 from dtfzmq.client.standing import StandingRun
 from tests.kit import servers
 from tests.kit.waiting import wait_for
+
+PS = "/job:ps/replica:0/task:0"
+LIMIT = tf.RunOptions(timeout_in_ms=20_000)
+
+
+class Program:
+    """A runner at the worker that waits at the ps, and a queue of the worker that it fills."""
+
+    def __init__(self, network: bool, *closed: type[Exception]) -> None:
+        with tf.device("/job:ps/task:0"):
+            theirs = tf.FIFOQueue(1, tf.float32, [[]])
+        with tf.device("/job:worker/task:0"):
+            ours, other = tf.FIFOQueue(1, tf.float32, [[]]), tf.FIFOQueue(1, tf.float32, [[]])
+            self.here = tf.random_uniform([])
+        self.next, self.waits = ours.dequeue(), other.dequeue()
+        self.runner = tf.train.QueueRunner(
+            ours, [ours.enqueue(theirs.dequeue())], queue_closed_exception_types=closed or (tf.errors.OutOfRangeError,)
+        )
+        self.coord = tf.train.Coordinator()
+        self.config = tf.ConfigProto()
+        self.config.rpc_options.use_rpc_for_inprocess_master = network
 
 
 @pytest.fixture(autouse=True)
 def graph() -> Iterator[tf.Graph]:
     with tf.Graph().as_default() as graph:
         yield graph
+
+
+@pytest.fixture
+def made() -> Iterator[dict[str, tf.train.Server]]:
+    with servers.start({"ps": 1, "worker": 1}) as made:
+        yield made
 
 
 def caught(fn: Any) -> tuple[threading.Thread, list[BaseException]]:
@@ -37,29 +65,78 @@ def caught(fn: Any) -> tuple[threading.Thread, list[BaseException]]:
 
 @pytest.mark.parametrize("network", [False, True], ids=["same process", "over a link"])
 @pytest.mark.parametrize("waits", [True, False], ids=["a run waits", "no run is under way"])
-def test_a_task_that_a_standing_run_lost_is_an_error_of_the_programs_run(waits: bool, network: bool) -> None:
-    config = tf.ConfigProto()
-    config.rpc_options.use_rpc_for_inprocess_master = network
-    with servers.start({"ps": 1, "worker": 1}) as made:
-        with tf.device("/job:ps/task:0"):
-            theirs = tf.FIFOQueue(1, tf.float32, [[]]).dequeue()
-        with tf.device("/job:worker/task:0"):
-            ours = tf.FIFOQueue(1, tf.float32, [[]]).dequeue()
-            here = tf.random_uniform([])
-        with tf.Session(made["worker:0"].target, config=config) as session:
-            session.run(here)
-            threads = [caught(StandingRun(session, theirs))]
-            if waits:
-                threads.append(caught(lambda: session.run(ours)))
-            steps = made["worker:0"].core.master.statistics
-            wait_for(lambda: steps()["steps"]["running"] == len(threads))
-            made["ps:0"].stop()
-            for thread, found in threads:
-                thread.join(20)
-                assert len(found) == 1 and isinstance(found[0], tf.errors.UnavailableError), found
-                assert "/job:ps/replica:0/task:0" in str(found[0])
-            if not waits:
-                with pytest.raises(tf.errors.UnavailableError, match="/job:ps/replica:0/task:0"):
-                    session.run(here)
-            assert 0 <= session.run(here) < 1, "told once"
-            assert not steps()["steps"]["running"]
+def test_a_task_that_a_runner_lost_is_an_error_of_the_programs_run(
+    made: dict[str, tf.train.Server], waits: bool, network: bool
+) -> None:
+    program = Program(network)
+    running = made["worker:0"].core.master._by_step
+    with tf.Session(made["worker:0"].target, config=program.config) as session:
+        session.run(program.here)
+        threads = program.runner.create_threads(session, coord=program.coord, start=True)
+        waiting = caught(lambda: session.run(program.waits, options=LIMIT)) if waits else None
+        wait_for(lambda: len(running) == 1 + waits)
+        made["ps:0"].stop()
+        with pytest.raises(tf.errors.UnavailableError, match=PS):
+            program.coord.join(stop_grace_period_secs=20)
+        assert not any(thread.is_alive() for thread in threads)
+        if waiting is not None:
+            thread, found = waiting
+            thread.join(20)
+            assert len(found) == 1 and isinstance(found[0], tf.errors.UnavailableError) and PS in str(found[0])
+        with pytest.raises(tf.errors.UnavailableError, match=PS):  # this thread has not heard it yet
+            session.run(program.here)
+        assert 0 <= session.run(program.here) < 1, "told once"
+        with pytest.raises(tf.errors.OutOfRangeError):  # the runner has closed its queue
+            session.run(program.next, options=LIMIT)
+        assert not running
+
+
+def test_new_runners_begin_without_what_the_old_ones_lost(made: dict[str, tf.train.Server]) -> None:
+    program = Program(False)
+    with tf.Session(made["worker:0"].target) as session:
+        session.run(program.here)
+        program.runner.create_threads(session, coord=program.coord, start=True)
+        made["ps:0"].stop()
+        with pytest.raises(tf.errors.UnavailableError, match=PS):
+            program.coord.join(stop_grace_period_secs=20)
+        again = tf.train.Coordinator()
+        program.runner.create_threads(session, coord=again)
+        assert 0 <= session.run(program.here) < 1
+
+
+def test_a_loss_that_is_a_runners_end_is_no_error_of_the_program(made: dict[str, tf.train.Server]) -> None:
+    program = Program(False, tf.errors.UnavailableError)
+    with tf.Session(made["worker:0"].target) as session:
+        session.run(program.here)
+        program.runner.create_threads(session, coord=program.coord, start=True)
+        wait_for(lambda: made["worker:0"].core.master._by_step)
+        made["ps:0"].stop()
+        with pytest.raises(tf.errors.OutOfRangeError):
+            session.run(program.next, options=LIMIT)
+        assert not program.coord.should_stop() and 0 <= session.run(program.here) < 1
+        program.coord.request_stop()
+        program.coord.join(stop_grace_period_secs=20)
+
+
+@pytest.mark.parametrize("network", [False, True], ids=["same process", "over a link"])
+def test_a_run_that_is_ended_before_it_was_asked_for_is_not_asked_for(
+    made: dict[str, tf.train.Server], network: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = Program(network)
+    with tf.Session(made["worker:0"].target, config=program.config) as session:
+        session.run(program.here)
+        begin = session._runs.begin
+        before = made["worker:0"].core.master.steps_run
+
+        def ended(handle: str, watch: Any) -> Any:
+            ends: list[End] = []
+            begun = begin(handle, ends.append)
+            ends[0](tf.errors.CancelledError(None, None, "at once"))
+            return begun
+
+        monkeypatch.setattr(session._runs, "begin", ended)
+        with pytest.raises(tf.errors.CancelledError, match="at once"):
+            StandingRun(session, program.waits)()
+        monkeypatch.undo()
+        session.run(program.here)
+        assert made["worker:0"].core.master.steps_run == before + 1

@@ -13,6 +13,7 @@ import pytest
 import dtfzmq as tf
 from dtfzmq.base import threads
 from dtfzmq.client.standing import StandingRun
+from dtfzmq.train import coordinator
 from tests.kit.servers import start
 from tests.kit.waiting import wait_for
 
@@ -132,8 +133,9 @@ def test_a_runner_feeds_its_queue_until_the_stop(graph: tf.Graph) -> None:
 
 @pytest.mark.parametrize("remote", [False, True])
 def test_what_a_runner_waits_for_beside_its_queue_ends_at_the_join(
-    graph: tf.Graph, remote: bool, caplog: pytest.LogCaptureFixture
+    graph: tf.Graph, remote: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(coordinator, "_PATIENCE_S", 0.1)
     queue, never = tf.FIFOQueue(5, tf.int32, shapes=[[]]), tf.FIFOQueue(5, tf.int32, shapes=[[]])
     began = tf.Variable(0)
     with tf.control_dependencies([began.assign_add(1)]):
