@@ -56,7 +56,7 @@ def unpack(frame: Any) -> list[Any]:
             with collecting.paused(len(frame) // _BYTES_PER_PART):
                 header = msgpack.unpackb(frame)
     except Exception as exc:  # msgpack raises ValueError, TypeError, UnicodeDecodeError and classes of its own
-        raise WireError(f"the header is not msgpack ({exc})") from None
+        raise WireError(f"the header is not msgpack ({str(exc) or type(exc).__name__})") from None
     if type(header) is not list or not header:
         raise WireError("the header is not an array")
     return header

@@ -237,6 +237,8 @@ def receive(sock: zmq.Socket[Any], lane: ZmqLane, first: zmq.Frame | None = None
         discard(sock)
         events.on_chunk(header, nbytes)
         return
+    if lane.events is not events and sock.closed:
+        return  # the header was no good, and the lane's own socket went with it
     data: Any = sock.recv(NOW)
     if discard(sock):
         seldom.warn(("frames", lane.address), f"closed {lane.address}: a message of too many frames came")

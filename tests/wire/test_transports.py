@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -183,3 +184,22 @@ def test_a_lane_that_is_closed_late_takes_no_other_with_it_whose_connection_has_
     assert newer[-1].ends == []
     for each in newer:
         bench.step(each.lane.close)
+
+
+@pytest.mark.parametrize("end", ["dialled", "came"])
+def test_a_lane_that_is_closed_amid_a_message_is_read_no_further(
+    zmq_lane: tuple[ZmqBench, Any, Recorder, Recorder], end: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench, _, came, dialled = zmq_lane
+    here, there = (dialled, came) if end == "dialled" else (came, dialled)
+    seen: list[bytes] = []
+
+    def sink(header: bytes) -> None:
+        seen.append(header)
+        here.lane.close()  # as where the header is no good
+
+    here.sink = sink  # type: ignore[method-assign]  # what this end makes of a header
+    bench.step(lambda: there.lane.send([b"header", b"data"]))
+    assert bench.until(lambda: bool(there.ends)) and seen == [b"header"]
+    assert here.frames in ([], [[b"hello"]]) and not here.chunks
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
