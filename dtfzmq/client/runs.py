@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -27,18 +28,18 @@ class Runs:
         self._loop = loop
         self._connection = connection
         self._numbers = itertools.count(1)
-        # number -> session, what is waited for, the thread; 0: a standing run, which hears no news
-        self._under_way: dict[int, tuple[str, Answer, int]] = {}
-        # An error that every thread hears once, and the threads that have.
-        self._news: tuple[errors.OpError, set[int]] | None = None
+        # number -> session, what is waited for, the thread; None: a standing run, which hears no news
+        self._under_way: dict[int, tuple[str, Answer, threading.Thread | None]] = {}
+        # An error that every thread hears once, the threads that have, and who told it.
+        self._news: tuple[errors.OpError, weakref.WeakSet[threading.Thread], object] | None = None
 
     def begin(self, handle: str, watch: Callable[[End], None] | None) -> tuple[int, Answer]:
         """Number of a new run of the session `handle`, and what waits for it; `over` follows.
 
         `watch`, of a standing run, is told first how it is ended, and may raise. Raises what `interrupt` left.
         """
-        run, answer, thread = next(self._numbers), Answer(), threading.get_ident()
-        self._under_way[run] = handle, answer, thread if watch is None else 0
+        run, answer, thread = next(self._numbers), Answer(), threading.current_thread()
+        self._under_way[run] = handle, answer, thread if watch is None else None
         news = self._news
         try:
             if watch is not None:
@@ -67,22 +68,26 @@ class Runs:
             if found is not None:
                 self._end(run, found[0], found[1], error)
 
-    def interrupt(self, error: errors.OpError) -> None:
+    def interrupt(self, error: errors.OpError, source: object) -> None:
         """Every thread hears of `error` once: by the run that it waits for, but for standing ones, or by its next.
 
-        A run that begins meanwhile is found here, or finds what is left for it.
+        A run that begins meanwhile is found here, or finds what is left for it. `source`: see `forget`.
         """
-        told: set[int] = set()
-        self._news = error, told
+        told: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+        self._news = error, told, source
         with self._loop.held():
-            for run, (handle, answer, thread) in self._under_way.copy().items():
-                if thread and not answer.done:
+            under_way = self._under_way.copy()
+            heard = set(told)  # by `begin`, and what they run now was begun since
+            for run, (handle, answer, thread) in under_way.items():
+                if thread is not None and thread not in heard and not answer.done:
                     told.add(thread)
                     self._end(run, handle, answer, _again(error))
 
-    def forget(self) -> None:
-        """What was left for threads that have not heard it is of no interest any more."""
-        self._news = None
+    def forget(self, source: object) -> None:
+        """What another than `source` left for threads that have not heard it is of no interest any more."""
+        news = self._news
+        if news is not None and news[2] is not source:
+            self._news = None
 
     def _end(self, run: int, handle: str, answer: Answer, error: errors.OpError | None) -> None:
         if error is not None:

@@ -44,9 +44,12 @@ class StandingRun:
         if running is not None:
             running(errors.CancelledError(None, None, _CANCELLED))
 
-    def tell(self, error: errors.OpError) -> None:
-        """Have each thread that runs the session itself hear of an error, as it may wait for what this would bring."""
-        self._session._runs.interrupt(error)
+    def tell(self, error: errors.OpError, source: object) -> None:
+        """Have each thread that runs the session itself hear of an error, as it may wait for what this would bring.
+
+        `source`: what stands for all standing runs that belong together.
+        """
+        self._session._runs.interrupt(error, source)
 
     def _watch(self, running: End) -> None:
         with self._lock:
@@ -55,6 +58,6 @@ class StandingRun:
                 raise errors.CancelledError(None, None, _CANCELLED)
 
 
-def forget(session: BaseSession) -> None:
-    """New standing runs begin in a session: what earlier ones told and not every thread heard is of no interest."""
-    session._runs.forget()
+def forget(session: BaseSession, source: object) -> None:
+    """Standing runs of `source` begin in a session: what others told and not every thread heard is of no interest."""
+    session._runs.forget(source)

@@ -57,8 +57,8 @@ class _Hooked:
                 start_queue_runners(sess=self.session, coord=self.coord)
             for hook in hooks:
                 hook.after_create_session(self.session, self.coord)
-        except BaseException:
-            self.close()
+        except BaseException as error:
+            self.close(lost=isinstance(error, PREEMPTED))
             raise
 
     @property

@@ -103,7 +103,7 @@ class QueueRunner:
                     step()
                 except self._queue_closed_exception_types:
                     closed = True
-                    self._ended(sess, close=True)
+                    self._ended(sess, coord, close=True)
                     return
         except Exception as error:
             if coord is not None:
@@ -113,21 +113,21 @@ class QueueRunner:
                 else:
                     coord.request_stop(error)
                     if run is not None and isinstance(error, PREEMPTED) and not stops:
-                        run.tell(error)
+                        run.tell(error, coord)
                 return
             _log.error("Exception in QueueRunner: %s", error)
             with self._lock:
                 self._exceptions_raised.append(error)
         finally:
             if not closed:
-                self._ended(sess, close=False)
+                self._ended(sess, coord, close=False)
 
-    def _ended(self, sess: Any, close: bool) -> None:
+    def _ended(self, sess: Any, coord: Coordinator | None, close: bool) -> None:
         with self._lock:
             self._runs_per_session[sess] -= 1
             last = self._runs_per_session[sess] == 0
         if close and last:
-            self._quietly(sess, self._close_op, None)
+            self._quietly(sess, self._close_op, coord)
 
     def _quietly(self, sess: Any, op: Operation, coord: Coordinator | None) -> None:
         try:
@@ -143,6 +143,13 @@ class QueueRunner:
 
     def _close_on_stop(self, sess: Any, coord: Coordinator) -> None:
         coord.wait_for_stop()
+        try:
+            coord.raise_requested_exception()
+        except PREEMPTED:
+            if self._queue.queue_ref.op.get_attr("shared_name"):
+                return  # it outlives the session that lost a task, and may be what the next one goes on with
+        except Exception as error:
+            _log.debug("A queue is closed, since its coordinator stops: %s", error)
         self._quietly(sess, self._cancel_op, coord)
 
     def create_threads(
@@ -158,7 +165,7 @@ class QueueRunner:
             self._runs_per_session[sess] = len(self._enqueue_ops)
             self._exceptions_raised = []
         if isinstance(sess, BaseSession):
-            forget(sess)
+            forget(sess, coord)
         made = [
             threads.make(self._run, f"QueueRunnerThread-{self.name}-{op.name}", sess, op, coord)
             for op in self._enqueue_ops

@@ -21,12 +21,13 @@ LIMIT = tf.RunOptions(timeout_in_ms=20_000)
 class Program:
     """A runner at the worker that waits at the ps, and a queue of the worker that it fills."""
 
-    def __init__(self, network: bool, *closed: type[Exception]) -> None:
+    def __init__(self, network: bool, *closed: type[Exception], shared: str | None = None) -> None:
         with tf.device("/job:ps/task:0"):
             theirs = tf.FIFOQueue(1, tf.float32, [[]])
         with tf.device("/job:worker/task:0"):
-            ours, other = tf.FIFOQueue(1, tf.float32, [[]]), tf.FIFOQueue(1, tf.float32, [[]])
+            ours, other = tf.FIFOQueue(1, tf.float32, [[]], shared_name=shared), tf.FIFOQueue(1, tf.float32, [[]])
             self.here = tf.random_uniform([])
+        self.closed = ours.is_closed()
         self.next, self.waits = ours.dequeue(), other.dequeue()
         self.runner = tf.train.QueueRunner(
             ours, [ours.enqueue(theirs.dequeue())], queue_closed_exception_types=closed or (tf.errors.OutOfRangeError,)
@@ -99,9 +100,49 @@ def test_new_runners_begin_without_what_the_old_ones_lost(made: dict[str, tf.tra
         made["ps:0"].stop()
         with pytest.raises(tf.errors.UnavailableError, match=PS):
             program.coord.join(stop_grace_period_secs=20)
-        again = tf.train.Coordinator()
-        program.runner.create_threads(session, coord=again)
+        program.runner.create_threads(session, coord=program.coord)  # as the next of several of one coordinator
+        for _ in range(2):
+            thread, found = caught(lambda: session.run(program.here))
+            thread.join(20)
+            assert len(found) == 1 and isinstance(found[0], tf.errors.UnavailableError), "each thread hears it"
+    with tf.Session(made["worker:0"].target) as session:
+        StandingRun(session, program.here).tell(tf.errors.UnavailableError(None, None, "lost"), program.coord)
+        program.runner.create_threads(session, coord=tf.train.Coordinator())
         assert 0 <= session.run(program.here) < 1
+
+
+@pytest.mark.parametrize("shared", [None, "q"])
+def test_a_queue_that_outlives_the_session_is_not_closed_for_a_lost_task(
+    made: dict[str, tf.train.Server], shared: str | None
+) -> None:
+    program = Program(False, shared=shared)
+    with tf.Session(made["worker:0"].target) as session:
+        session.run(program.here)
+        program.runner.create_threads(session, coord=program.coord, start=True)
+        wait_for(lambda: made["worker:0"].core.master._by_step)
+        made["ps:0"].stop()
+        with pytest.raises(tf.errors.UnavailableError, match=PS):
+            program.coord.join(stop_grace_period_secs=20)
+        with pytest.raises(tf.errors.UnavailableError, match=PS):
+            session.run(program.here)
+        assert session.run(program.closed) == (shared is None)
+
+
+def test_a_thread_that_hears_by_its_next_run_goes_on_with_the_one_after_it(made: dict[str, tf.train.Server]) -> None:
+    program = Program(False)
+    with tf.Session(made["worker:0"].target) as session:
+        runs = session._runs
+        lost = tf.errors.UnavailableError(None, None, "lost")
+        with session._loop.held():  # what tells it has left its news, and cannot go on yet
+            teller = threading.Thread(target=StandingRun(session, program.here).tell, args=(lost, None))
+            teller.start()
+            wait_for(lambda: runs._news is not None)
+            with pytest.raises(tf.errors.UnavailableError, match="lost"):
+                runs.begin("a session", None)
+            run, answer = runs.begin("a session", None)
+        teller.join(20)
+        assert not answer.done
+        runs.over(run)
 
 
 def test_a_loss_that_is_a_runners_end_is_no_error_of_the_program(made: dict[str, tf.train.Server]) -> None:
