@@ -25,8 +25,9 @@ class QueueRunner:
     """Feeds `queue` by running each of `enqueue_ops` on a thread of its own.
 
     When an op ends with one of `queue_closed_exception_types` (default: OutOfRangeError) its thread ends, and the last
-    one closes the queue. When the coordinator stops, pending enqueues are cancelled; where it is joined, all that the
-    ops wait for. Other errors go to the coordinator, or to `exceptions_raised` without one.
+    one closes the queue. When the coordinator stops, pending enqueues are cancelled, but not those of a queue with a
+    shared name for a lost task; where it is joined, runs that go on are, see `Coordinator.join`. Other errors go to the
+    coordinator, or to `exceptions_raised` without one.
     """
 
     def __init__(
